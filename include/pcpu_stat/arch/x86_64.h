@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file x86_64.h
+ * The restartable sections of the update path on x86-64. All assembly that callers compile is here.
+ *
+ * A section in pseudocode (A is the thread's rseq area, C the counter):
+ *
+ *	     A.rseq_cs = &descriptor			armed: an event now restarts at `abort`
+ *	start:	cpu = A.cpu_id				unregistered threads read -1 or -2
+ *	     if (cpu >= C.fast_slots) goto no_cpu	unsigned: those, and ids never heard of
+ *	     slot = C.slots + cpu * C.stride
+ *	     new = slot.total + n
+ *	     if (new - slot.carried + C.bias > C.span) goto no_fit	unsigned: |new - carried| > bias
+ *	     slot.total = new				the commit: one store, the last instruction
+ *	end:
+ *
+ * Preemption, migration or a signal between start and end sends the thread to `abort` with nothing done, so
+ * the load and the store of `total` are indivisible against everything else on this CPU, and nobody on another
+ * CPU ever writes the slot. (Not `add n, mem`: the load/add/store form with one plain base register lets recent
+ * cores forward the store to the next load by register name, which the read-modify-write form does not.)
+ *
+ * The area is found at thread pointer + pcpu_rseq_offset. Until the library has started, or where it decided
+ * against rseq, that is a dummy area of the library's own whose cpu_id is -1: arming it does no harm.
+ *
+ * A thread's rseq_cs goes on pointing at the last descriptor it armed; the kernel looks at it when it next
+ * returns to this thread, and faults if it is gone. Code that may be unmapped while its threads live
+ * (plug-ins) defines PCPU_STAT_UNLOADABLE and pays a store per add to take the pointer back.
+ */
+#ifndef PCPU_STAT_ARCH_X86_64_H
+#define PCPU_STAT_ARCH_X86_64_H
+
+#include <pcpu_stat/common.h>
+
+PCPU_BEGIN_DECLS
+/** Distance from the thread pointer to the rseq area in use, in bytes. Constant once the library has started. */
+extern PCPU_API const ptrdiff_t pcpu_rseq_offset;
+PCPU_END_DECLS
+
+/* struct rseq: the two fields that sections use. Part of the kernel's ABI. */
+#define PCPU_X86_CPU_ID	 "4"
+#define PCPU_X86_RSEQ_CS "8"
+
+/* Tests compile the library with a delay here to widen the race, or leave out the arming to see it lost. */
+#ifndef PCPU_X86_DELAY
+#define PCPU_X86_DELAY ""
+#endif
+#ifndef PCPU_X86_ARM
+#define PCPU_X86_ARM "movq %%rax, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"
+#endif
+
+#ifdef PCPU_STAT_UNLOADABLE
+#define PCPU_X86_DISARM "movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"
+#else
+#define PCPU_X86_DISARM ""
+#endif
+
+/*
+ * Descriptor (label 3: version, flags, start, length, abort address), the abort handler's landing (label 4,
+ * right behind the signature that the kernel demands, made to disassemble as ud1), and the arming.
+ * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them along.
+ * Clobbers rax. `abort` is where the landing jumps to.
+ */
+#define PCPU_X86_SECTION_BEGIN(abort)                                                                        \
+	".pushsection __rseq_cs, \"aw?\"\n\t"                                                                \
+	".balign 32\n"                                                                                       \
+	"3:\t.long 0, 0\n\t"                                                                                 \
+	".quad 1f, 2f - 1f, 4f\n\t"                                                                          \
+	".popsection\n\t"                                                                                    \
+	".pushsection __rseq_failure, \"ax?\"\n\t"                                                           \
+	".byte 0x0f, 0xb9, 0x3d\n\t"                                                                         \
+	".long 0x53053053\n"                                                                                 \
+	"4:\tjmp " abort "\n\t"                                                                              \
+	".popsection\n\t"                                                                                    \
+	"leaq 3b(%%rip), %%rax\n\t" PCPU_X86_ARM "1:\n\t"
+
+/* rax = cpu_id; leave for `no_cpu` unless it is below the 32-bit limit at `limit`. */
+#define PCPU_X86_LOAD_CPU(limit, no_cpu)                                                                     \
+	"movl %%fs:" PCPU_X86_CPU_ID "(%[off]), %%eax\n\t"                                                   \
+	"cmpl " limit ", %%eax\n\t"                                                                          \
+	"jae " no_cpu "\n\t"
+
+/*
+ * Add n to the slot of this CPU. Leaves for one of three labels when that was not done; the rest of the
+ * arguments is the list of these labels, each once.
+ */
+#define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \
+	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                \
+		     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */                    \
+		     "imulq %c[stride](%[ctr]), %%rax\n\t"                                                   \
+		     "addq %c[slots](%[ctr]), %%rax\n\t"                                                     \
+		     "movq (%%rax), %%rdx\n\t"                                                               \
+		     "addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, %%rcx\n\t"                      \
+		     "subq 8(%%rax), %%rcx\n\t"                                                              \
+		     "addq %c[bias](%[ctr]), %%rcx\n\t"                                                      \
+		     "cmpq %c[span](%[ctr]), %%rcx\n\t"                                                      \
+		     "ja %l[" #no_fit "]\n\t"                                                                \
+		     "movq %%rdx, (%%rax)\n"                                                                 \
+		     "2:\n\t" PCPU_X86_DISARM                                                                \
+		     : /* no outputs: compilers before gcc 11 have none here */                              \
+		     : [ctr] "r"(c), [off] "r"(pcpu_rseq_offset), [amount] "er"((int64_t)(n)),               \
+		       [slots] "i"(offsetof(struct pcpu_counter, slots)),                                    \
+		       [stride] "i"(offsetof(struct pcpu_counter, stride)),                                  \
+		       [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                          \
+		       [bias] "i"(offsetof(struct pcpu_counter, bias)),                                      \
+		       [span] "i"(offsetof(struct pcpu_counter, span))                                       \
+		     : "rax", "rcx", "rdx", "memory", "cc"                                                   \
+		     : __VA_ARGS__)
+
+#endif /* PCPU_STAT_ARCH_X86_64_H */
