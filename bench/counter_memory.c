@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void fail(const char *what)
+static __attribute__((noreturn)) void fail(const char *what)
 {
 	perror(what);
 	exit(1);
