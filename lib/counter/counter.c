@@ -114,7 +114,8 @@ static struct slot *slot_of(const struct pcpu_counter *c, unsigned cpu)
 
 static uint64_t load(const int64_t *word)
 {
-	return (uint64_t)__atomic_load_n(word, __ATOMIC_RELAXED);
+	/* Acquire, for the walks between two looks at base: the second comes after them. */
+	return (uint64_t)__atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t add_word(int64_t *word, uint64_t n)
@@ -399,7 +400,6 @@ int64_t pcpu_counter_sum(const struct pcpu_counter *c)
 	/* A set or drain during the walk would be seen by half: take what was added under one base. */
 	for (int i = 0;; i++) {
 		sum = added(c);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE); /* the walk before the second look at base */
 		again = __atomic_load_n(&c->base, __ATOMIC_ACQUIRE);
 		if (again == base || i == SUM_TRIES)
 			return (int64_t)(sum - (uint64_t)base);
