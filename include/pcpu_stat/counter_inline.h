@@ -10,6 +10,8 @@
 PCPU_COUNTER_UPDATE void pcpu_counter_add(struct pcpu_counter *c, int64_t n)
 {
 #ifdef PCPU_X86_COUNTER_ADD
+	if (pcpu_unlikely(!pcpu_rseq_offset))
+		goto slow;
 	PCPU_X86_COUNTER_ADD(c, n, slow, slow, slow, slow);
 	return;
 slow:

@@ -19,8 +19,10 @@
  * CPU ever writes the slot. (Not `add n, mem`: the load/add/store form with one plain base register lets recent
  * cores forward the store to the next load by register name, which the read-modify-write form does not.)
  *
- * The area is found at thread pointer + pcpu_rseq_offset. Until the library has started, or where it decided
- * against rseq, that is a dummy area of the library's own whose cpu_id is -1: arming it does no harm.
+ * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays 0
+ * where it decided against rseq: the section must not be entered then. It is declared const so that a function
+ * with several adds loads and tests it once; the library's one write to it goes from 0 to the final value, and
+ * code that still holds the 0 takes the slow path.
  *
  * A thread's rseq_cs goes on pointing at the last descriptor it armed; the kernel looks at it when it next
  * returns to this thread, and faults if it is gone. Code that may be unmapped while its threads live
@@ -32,7 +34,7 @@
 #include <pcpu_stat/common.h>
 
 PCPU_BEGIN_DECLS
-/** Distance from the thread pointer to the rseq area in use, in bytes. Constant once the library has started. */
+/** Distance from the thread pointer to the rseq area in use, in bytes; 0: none. */
 extern PCPU_API const ptrdiff_t pcpu_rseq_offset;
 PCPU_END_DECLS
 
@@ -80,7 +82,7 @@ PCPU_END_DECLS
 	"jae " no_cpu "\n\t"
 
 /*
- * Add n to the slot of this CPU. Leaves for one of three labels when that was not done; the rest of the
+ * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three labels when that was not done; the rest of the
  * arguments is the list of these labels, each once.
  */
 #define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \

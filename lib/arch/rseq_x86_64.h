@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The restartable sections that only slow paths need. See include/pcpu_stat/arch/x86_64.h for how a section
+ * works and for the one that updates use.
+ */
+#ifndef PCPU_LIB_ARCH_RSEQ_X86_64_H
+#define PCPU_LIB_ARCH_RSEQ_X86_64_H
+
+#include <stdbool.h>
+
+#include <pcpu_stat/counter.h>
+#include <pcpu_stat/arch/x86_64.h>
+
+/*
+ * Report ahead on this CPU's slot: carried = total + n, in one commit. The caller owes *diff (what the slot
+ * has now reported beyond what it had) to the next level, and then the add of n itself, which fits whatever
+ * slot it lands on. Returns false, with nothing done, when aborted or when there is no CPU.
+ */
+static inline bool pcpu_x86_counter_carry(const struct pcpu_counter *c, int64_t n, int64_t *diff, uint32_t *cpu)
+{
+	uint64_t old, reported, id;
+	uint32_t failed = 1;
+
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "5f") /* */
+			 "movl %%eax, %k[id]\n\t"
+			 "imulq %c[stride](%[ctr]), %%rax\n\t"
+			 "addq %c[slots](%[ctr]), %%rax\n\t"
+			 "movq (%%rax), %[reported]\n\t"
+			 "addq %[amount], %[reported]\n\t"
+			 "movq 8(%%rax), %[old]\n\t" PCPU_X86_DELAY "movq %[reported], 8(%%rax)\n"
+			 "2:\n\t"
+			 "xorl %[failed], %[failed]\n"
+			 "5:\n\t"
+			 : [old] "=&r"(old), [reported] "=&r"(reported), [id] "=&r"(id), [failed] "+&r"(failed)
+			 : [ctr] "r"(c), [off] "r"(pcpu_rseq_offset), [amount] "er"(n),
+			   [slots] "i"(offsetof(struct pcpu_counter, slots)),
+			   [stride] "i"(offsetof(struct pcpu_counter, stride)),
+			   [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots))
+			 : "rax", "rcx", "memory", "cc");
+	if (failed)
+		return false;
+	*diff = (int64_t)(reported - old);
+	*cpu = (uint32_t)id;
+	return true;
+}
+
+/*
+ * The start-up self-test's section: like an add, on a slot of one word per CPU id. Returns the CPU id that
+ * committed, or -1 when aborted or out of range.
+ */
+static inline int pcpu_x86_probe(ptrdiff_t offset, uint64_t *words, uint32_t nr_words)
+{
+	uint64_t id;
+	uint32_t failed = 1;
+
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%[limit]", "5f") /* */
+			 "movl %%eax, %k[id]\n\t"
+			 "leaq (%[words], %%rax, 8), %%rax\n\t"
+			 "movq (%%rax), %%rcx\n\t"
+			 "incq %%rcx\n\t"
+			 "movq %%rcx, (%%rax)\n"
+			 "2:\n\t"
+			 "xorl %[failed], %[failed]\n"
+			 "5:\n\t"
+			 : [id] "=&r"(id), [failed] "+&r"(failed)
+			 : [off] "r"(offset), [words] "r"(words), [limit] "r"(nr_words)
+			 : "rax", "rcx", "memory", "cc");
+	return failed ? -1 : (int)id;
+}
+
+/* Let go of the last armed descriptor: it may lie in code that is about to be unmapped. */
+static inline void pcpu_x86_disarm(void)
+{
+	if (pcpu_rseq_offset)
+		__asm__ volatile("movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%0)" : : "r"(pcpu_rseq_offset) : "memory");
+}
+
+#endif /* PCPU_LIB_ARCH_RSEQ_X86_64_H */
