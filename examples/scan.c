@@ -1291,7 +1291,7 @@ static void parse_options(struct options *options, int argc, char **argv)
  * The paths to scan. find would take "-name" or "(" for a part of its expression: anything that does not
  * begin with a slash gets "./" in front, here already, so that both programs see the same.
  */
-static char **paths_new(char *const *given, int nr)
+static char **paths_new(const char *const *given, int nr)
 {
 	char **paths = calloc((size_t)nr, sizeof(*paths));
 
@@ -1364,7 +1364,7 @@ static int scan(const struct options *options, char *const *paths, int nr_paths,
 
 int main(int argc, char **argv)
 {
-	static char *default_paths[] = {"/usr/share/doc", "/usr/include"};
+	static const char *const default_paths[] = {"/usr/share/doc", "/usr/include"};
 	struct pcpu_info info = {.size = sizeof(info)};
 	struct options options = {0};
 	struct sample end;
@@ -1374,8 +1374,10 @@ int main(int argc, char **argv)
 	int error;
 
 	parse_options(&options, argc, argv);
-	nr_paths = argc > optind ? argc - optind : 2;
-	paths = paths_new(argc > optind ? argv + optind : default_paths, nr_paths);
+	if (argc > optind)
+		paths = paths_new((const char *const *)argv + optind, nr_paths = argc - optind);
+	else
+		paths = paths_new(default_paths, nr_paths = 2);
 	/* The locale of the programs asked. */
 	if (paths == NULL || setenv("LC_ALL", "C", 1) != 0) {
 		fprintf(stderr, "scan: %s\n", strerror(ENOMEM));
