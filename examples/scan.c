@@ -23,7 +23,7 @@
  *
  * Reading order: totals, text, directories, queue, workers, progress, verify, main.
  */
-#define _GNU_SOURCE /* DT_* of readdir, getopt_long */
+#define _GNU_SOURCE /* DT_* of readdir, getopt_long, pipe2 */
 #define PCPU_STAT_INLINE
 #include <pcpu_stat/pcpu_stat.h>
 
@@ -840,15 +840,6 @@ static void show_progress(const struct sample *begin, struct sample *end, double
 
 /* No shell: names go to wc through a pipe, each ended by a zero, and to find as arguments. */
 
-static int close_on_exec_pipe(int ends[2])
-{
-	if (pipe(ends) != 0)
-		return -errno;
-	fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-	fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-	return 0;
-}
-
 /* Run a program with the given standard input (-1: ours) and output. Returns 0 or a negative errno value. */
 static int run(pid_t *child, const char *const arguments[], int input, int output)
 {
@@ -931,9 +922,8 @@ static int wc_descriptor(int input, struct wc_counts *counts)
 	pid_t child;
 	int error;
 
-	error = close_on_exec_pipe(output);
-	if (error != 0)
-		return error;
+	if (pipe2(output, O_CLOEXEC) != 0)
+		return -errno;
 	error = run(&child, wc_one, input, output[1]);
 	close(output[1]);
 	if (error != 0) {
@@ -951,7 +941,7 @@ static void ask_what_makes_words(void)
 	struct wc_counts counts;
 	int input[2];
 
-	if (close_on_exec_pipe(input) != 0)
+	if (pipe2(input, O_CLOEXEC) != 0)
 		return;
 	if (write(input[1], "\001", 1) == 1) {
 		close(input[1]);
@@ -1102,7 +1092,9 @@ static int ask_find_and_wc(char *const *paths, int nr_paths, int64_t *expected, 
 	int error;
 
 	*program = "find";
-	error = arguments == NULL ? -ENOMEM : close_on_exec_pipe(find_output);
+	error = arguments != NULL ? 0 : -ENOMEM;
+	if (error == 0 && pipe2(find_output, O_CLOEXEC) != 0)
+		error = -errno;
 	if (error == 0)
 		error = run(&find, arguments, -1, find_output[1]);
 	free(arguments);
@@ -1112,9 +1104,8 @@ static int ask_find_and_wc(char *const *paths, int nr_paths, int64_t *expected, 
 	find_output[1] = -1;
 
 	*program = "wc";
-	error = close_on_exec_pipe(wc_input);
-	if (error == 0)
-		error = close_on_exec_pipe(wc_output);
+	if (pipe2(wc_input, O_CLOEXEC) != 0 || pipe2(wc_output, O_CLOEXEC) != 0)
+		error = -errno;
 	if (error == 0)
 		error = run(&wc, wc_many, wc_input[0], wc_output[1]);
 	if (error != 0)
