@@ -8,6 +8,10 @@
 
 #include <stdbool.h>
 
+#include "arch/area.h"
+
+#define PCPU_X86_OFFSET pcpu_area_offset
+
 #include <pcpu_stat/counter.h>
 #include <pcpu_stat/arch/x86_64.h>
 
@@ -32,7 +36,7 @@ static inline bool pcpu_x86_counter_carry(const struct pcpu_counter *c, int64_t 
 			 "xorl %[failed], %[failed]\n"
 			 "5:\n\t"
 			 : [old] "=&r"(old), [reported] "=&r"(reported), [id] "=&r"(id), [failed] "+&r"(failed)
-			 : [ctr] "r"(c), [off] "r"(pcpu_rseq_offset), [amount] "er"(n),
+			 : [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"(n),
 			   [slots] "i"(offsetof(struct pcpu_counter, slots)),
 			   [stride] "i"(offsetof(struct pcpu_counter, stride)),
 			   [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots))
@@ -71,8 +75,8 @@ static inline int pcpu_x86_probe(ptrdiff_t offset, uint64_t *words, uint32_t nr_
 /* Let go of the last armed descriptor: it may lie in code that is about to be unmapped. */
 static inline void pcpu_x86_disarm(void)
 {
-	if (pcpu_rseq_offset)
-		__asm__ volatile("movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%0)" : : "r"(pcpu_rseq_offset) : "memory");
+	if (PCPU_X86_OFFSET)
+		__asm__ volatile("movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%0)" : : "r"(PCPU_X86_OFFSET) : "memory");
 }
 
 #endif /* PCPU_LIB_ARCH_RSEQ_X86_64_H */

@@ -35,23 +35,18 @@
  * A static counter (PCPU_COUNTER_INIT) starts without slots: all its adds are direct. The first add after the
  * library's start gives it slots, by compare-and-swap on `state`; whoever comes meanwhile adds directly.
  */
-#define PCPU_STAT_INLINE
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The exported functions are the inline bodies, compiled here. */
-#include <pcpu_stat/common.h>
-#undef PCPU_INLINE_UPDATES
-#define PCPU_INLINE_UPDATES 0
 #include <pcpu_stat/counter.h>
 #include "arch/rseq.h"
+/* The exported functions are the inline bodies, compiled here. */
 #include <pcpu_stat/counter_inline.h>
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
-#include "arch/area.h"
 #include "cpu/cpu.h"
 #include "region/region.h"
 
@@ -300,7 +295,7 @@ static void add_direct(struct pcpu_counter *c, uint64_t n)
 /* False if this thread may not write slots, or could not in SECTION_TRIES: nothing was added then. */
 static bool add_in_section(struct pcpu_counter *c, int64_t n)
 {
-	for (int i = 0; pcpu_rseq_offset && i < SECTION_TRIES; i++) {
+	for (int i = 0; PCPU_X86_OFFSET && i < SECTION_TRIES; i++) {
 		int64_t diff;
 		uint32_t cpu;
 

@@ -103,7 +103,7 @@ static int create_private(struct pcpu_region **region, size_t bytes)
 	node_stride = odd_pages(node_bytes, page);
 	node_bitmap_at = bitmap_at + bitmap_bytes(bytes);
 	head = round_up(node_bitmap_at + bitmap_bytes(node_bytes), page);
-	total = head + t->slots * stride + t->nodes * node_stride;
+	total = head + 2 * t->slots * stride + t->nodes * node_stride;
 
 	map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED) {
@@ -116,6 +116,7 @@ static int create_private(struct pcpu_region **region, size_t bytes)
 
 	r = (struct pcpu_region *)map;
 	r->map_bytes = total;
+	r->shadow = t->slots * stride + t->nodes * node_stride;
 	r->users = 1;
 	r->sections = pcpu_cpu.sections;
 	zone_init(&r->cpu, map + head, bytes, stride, t->slots, map + bitmap_at);
@@ -200,7 +201,7 @@ int64_t pcpu_region_default_slots(struct pcpu_region **region, size_t bytes, siz
 			}
 		}
 		first = add_default(first);
-		if (!first)
+		if (!first || first->cpu.bytes < bytes)
 			return -ENOMEM;
 	}
 }
