@@ -325,18 +325,15 @@ static bool add_in_section(struct pcpu_counter *c, int64_t n)
 #endif
 
 /*
- * Slots changed by atomic operations. Here the report comes after the add, by whoever finds the lag too
- * large. The last add in the order of `total` either finds it so and reports, or finds that it is not; a
- * report that comes in between looks at `total` again after its exchange, and so sees what that add did not
- * see it doing: hence the sequentially consistent order of the four accesses, and at rest the same bound.
+ * Slots changed by atomic operations. Here the report comes after the add, by whoever finds the lag too large.
+ * The last add in the order of `total` either finds it so and reports, or finds that it is not; a report that
+ * comes in between looks at `total` again after its exchange, and so sees what that add did not see it doing:
+ * hence the sequentially consistent order of the four accesses, and at rest the same bound.
  */
-static void add_atomic(struct pcpu_counter *c, uint64_t n)
+static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
 {
-	unsigned cpu = pcpu_current_slot();
-	struct slot *slot = slot_of(c, cpu % c->nr_slots);
+	struct slot *slot = slot_of(c, cpu);
 	uint64_t bias = (uint64_t)load_batch(c) - 1;
-	int64_t total =
-		(int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
 	int64_t carried = __atomic_load_n(&slot->carried, __ATOMIC_SEQ_CST);
 
 	while ((uint64_t)total - (uint64_t)carried + bias > 2 * bias) {
@@ -349,6 +346,33 @@ static void add_atomic(struct pcpu_counter *c, uint64_t n)
 	}
 }
 
+static void add_atomic(struct pcpu_counter *c, uint64_t n)
+{
+	unsigned cpu = pcpu_current_slot() % c->nr_slots;
+	int64_t *total = &slot_of(c, cpu)->total;
+
+	settle_atomic(c, cpu,
+		      (int64_t)((uint64_t)__atomic_fetch_add(total, (int64_t)n, __ATOMIC_SEQ_CST) + n));
+}
+
+/* After the batch was changed: let this CPU's slot report, even if the add itself goes past it. */
+static void settle(struct pcpu_counter *c)
+{
+	if (!c->region->sections) {
+		unsigned cpu = pcpu_current_slot() % c->nr_slots;
+
+		settle_atomic(c, cpu, __atomic_load_n(&slot_of(c, cpu)->total, __ATOMIC_SEQ_CST));
+		return;
+	}
+#if PCPU_ARCH_SECTIONS
+	int64_t diff = 0;
+	uint32_t cpu;
+
+	if (PCPU_X86_OFFSET && pcpu_x86_counter_carry(c, 0, &diff, &cpu) && diff)
+		report(c, cpu, (uint64_t)diff);
+#endif
+}
+
 static void add_slow(struct pcpu_counter *c, int64_t n)
 {
 	uint64_t bias;
@@ -357,8 +381,7 @@ static void add_slow(struct pcpu_counter *c, int64_t n)
 		attach(c);
 	if (load_state(c) == ATTACHED) {
 		bias = (uint64_t)load_batch(c) - 1;
-		/* Amounts of the batch or more would be reported whole at once: no use going through a slot.
-		 */
+		/* Amounts of the batch or more would be reported whole at once: no use going through a slot. */
 		if ((uint64_t)n + bias <= 2 * bias) {
 			if (!c->region->sections) {
 				add_atomic(c, (uint64_t)n);
@@ -367,6 +390,8 @@ static void add_slow(struct pcpu_counter *c, int64_t n)
 			if (add_in_section(c, n))
 				return;
 		}
+		if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias)
+			settle(c);
 	}
 	add_direct(c, (uint64_t)n);
 }
