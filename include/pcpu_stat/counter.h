@@ -40,9 +40,9 @@ struct pcpu_counter {
 	uint64_t reserved_cold[8];
 	uint64_t gap[8]; /* two lines between words that everybody reads and words that everybody writes */
 	/* 192: written by carries, direct adds, set and drain. Accessed with atomics only. */
-	int64_t value;	/* what read returns: all that was carried or added directly, less base */
-	int64_t direct; /* adds that went past the slots */
-	int64_t base;	/* sum = slots + direct - base */
+	int64_t value;	 /* what read returns: all that was carried or added directly, less base */
+	int64_t direct;	 /* adds that went past the slots */
+	int64_t base;	 /* sum = slots + direct - base */
 	uint32_t widest; /* the largest batch that any slot may have been filled under */
 	uint32_t flags;
 	uint64_t reserved_shared[4];
@@ -51,7 +51,8 @@ struct pcpu_counter {
 /** Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails. */
 #define PCPU_COUNTER_INIT                                                                                    \
 	{                                                                                                    \
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, \
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0,   \
+			0, 0,                                                                                \
 		{                                                                                            \
 			0, 0, 0, 0                                                                           \
 		}                                                                                            \
@@ -67,9 +68,9 @@ struct pcpu_counter_attr {
 	size_t size;		    /**< sizeof(struct pcpu_counter_attr) */
 	struct pcpu_region *region; /**< where the slots live; NULL: the default region */
 	int64_t initial;	    /**< first value */
-	uint32_t batch;		    /**< carry when a slot has changed by this much; 0: automatic, see below */
-	uint32_t flags;		    /**< PCPU_COUNTER_NODE_LEVEL or PCPU_COUNTER_NO_NODE_LEVEL */
-	const char *name;	    /**< for shared regions; ignored in a private one */
+	uint32_t batch;	  /**< carry when a slot has changed by this much; 0: automatic, see below */
+	uint32_t flags;	  /**< PCPU_COUNTER_NODE_LEVEL or PCPU_COUNTER_NO_NODE_LEVEL */
+	const char *name; /**< for shared regions; ignored in a private one */
 };
 
 /**

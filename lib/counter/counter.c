@@ -176,8 +176,8 @@ static void attach(struct pcpu_counter *c)
 	uint32_t state = NEW;
 	int64_t offset;
 
-	if (!pcpu_cpu_started() ||
-	    !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (!pcpu_cpu_started() || !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false,
+								__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	offset = grant(&region);
 	if (offset < 0) {
@@ -277,7 +277,8 @@ static void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
 	if (c->node_words && cpu < t->slots && t->slot_index[cpu] >= 0) {
-		int64_t *word = (int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
+		int64_t *word =
+			(int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
 		uint64_t bias = node_batches() * load_batch(c) - 1;
 		uint64_t now = add_word(word, diff);
 
@@ -335,7 +336,8 @@ static void add_atomic(struct pcpu_counter *c, uint64_t n)
 	unsigned cpu = pcpu_current_slot();
 	struct slot *slot = slot_of(c, cpu % c->nr_slots);
 	uint64_t bias = (uint64_t)load_batch(c) - 1;
-	int64_t total = (int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
+	int64_t total =
+		(int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
 	int64_t carried = __atomic_load_n(&slot->carried, __ATOMIC_SEQ_CST);
 
 	while ((uint64_t)total - (uint64_t)carried + bias > 2 * bias) {
@@ -450,12 +452,13 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 			for (unsigned cpu = 0; cpu < c->nr_slots; cpu++) {
 				const struct slot *slot = slot_of(c, cpu);
 
-				widen(slot_bound, (int64_t)(load(&slot->total) - load(&slot->carried)), &under,
-				      &over);
+				widen(slot_bound, (int64_t)(load(&slot->total) - load(&slot->carried)),
+				      &under, &over);
 			}
 			for (unsigned i = 0; c->node_words && i < nodes->chunks; i++)
-				widen(node_bound, (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)),
-				      &under, &over);
+				widen(node_bound,
+				      (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)), &under,
+				      &over);
 		}
 	}
 	*below = (int64_t)under;

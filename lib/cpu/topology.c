@@ -10,7 +10,7 @@
 #define BITS_PER_LONG (8 * sizeof(unsigned long))
 #define LONGS(bits)   (((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
 /* The longest list: every second of 8192 CPUs, five bytes each. */
-#define FILE_MAX 40960
+#define FILE_MAX       40960
 #define PATH_MAX_SYSFS 512
 
 static bool test_bit(const unsigned long *bits, unsigned i)

@@ -39,13 +39,13 @@ struct pcpu_region {
 	struct pcpu_zone cpu;
 	struct pcpu_zone node;
 	size_t map_bytes;
-	uint32_t users; /* the creator, and everything with slots here */
-	bool sections;	/* slots are written by restartable sections; else by atomic adds */
+	uint32_t users;		  /* the creator, and everything with slots here */
+	bool sections;		  /* slots are written by restartable sections; else by atomic adds */
 	struct pcpu_region *next; /* of the default regions */
 };
 
 /* Largest slot: 1024 statistics of a tree, with their head. */
-#define PCPU_SLOT_MAX 65536u
+#define PCPU_SLOT_MAX  65536u
 #define PCPU_ALIGN_MAX 4096u /* chunks begin at pages */
 
 /*

@@ -101,7 +101,8 @@ int64_t pcpu_slots_alloc(struct pcpu_zone *zone, size_t bytes, size_t align)
 {
 	size_t granules;
 
-	if (bytes == 0 || bytes > PCPU_SLOT_MAX || align == 0 || (align & (align - 1)) || align > PCPU_ALIGN_MAX)
+	if (bytes == 0 || bytes > PCPU_SLOT_MAX || align == 0 || (align & (align - 1)) ||
+	    align > PCPU_ALIGN_MAX)
 		return -EINVAL;
 	granules = granules_of(bytes, align);
 	if (granules <= WORD_GRANULES)

@@ -82,12 +82,12 @@ PCPU_END_DECLS
 	"jae " no_cpu "\n\t"
 
 /*
- * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three labels when that was not done; the rest of the
- * arguments is the list of these labels, each once.
+ * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three
+ * labels when that was not done; the rest of the arguments is the list of these labels, each once.
  */
 #define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \
 	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                \
-		     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */                    \
+			     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */            \
 		     "imulq %c[stride](%[ctr]), %%rax\n\t"                                                   \
 		     "addq %c[slots](%[ctr]), %%rax\n\t"                                                     \
 		     "movq (%%rax), %%rdx\n\t"                                                               \
