@@ -101,6 +101,12 @@ static uint64_t node_batches(void)
 	return largest / 4 > NODE_BATCHES_MIN ? largest / 4 : NODE_BATCHES_MIN;
 }
 
+/* What a node's word may hold at most, either way; nothing under a batch of 1, which makes read exact. */
+static uint64_t node_bound(uint32_t batch)
+{
+	return batch > 1 ? node_batches() * batch - 1 : 0;
+}
+
 static uint32_t load_batch(const struct pcpu_counter *c)
 {
 	return __atomic_load_n(&c->batch, __ATOMIC_RELAXED);
@@ -115,6 +121,11 @@ static uint32_t load_state(const struct pcpu_counter *c)
 static struct slot *slot_of(const struct pcpu_counter *c, unsigned cpu)
 {
 	return (struct slot *)(c->slots + cpu * c->stride);
+}
+
+static int64_t *node_word(const struct pcpu_counter *c, unsigned index)
+{
+	return (int64_t *)(c->node_words + index * c->region->node.stride);
 }
 
 static uint64_t load(const int64_t *word)
@@ -241,6 +252,15 @@ void pcpu_counter_destroy(struct pcpu_counter *c)
 	memset(c, 0, sizeof(*c));
 }
 
+/* Carry what the nodes' words hold: under a smaller batch, adds might go past them and leave it there. */
+static void empty_nodes(struct pcpu_counter *c)
+{
+	if (load_state(c) != ATTACHED || !c->node_words)
+		return;
+	for (unsigned i = 0; i < c->region->node.chunks; i++)
+		add_word(&c->value, (uint64_t)__atomic_exchange_n(node_word(c, i), 0, __ATOMIC_RELEASE));
+}
+
 /*
  * The section reads bias and span one after the other. An add that meets the change between the two judges by
  * the old bias and the new span, and may leave a slot with up to twice the new batch: widest allows for that,
@@ -266,6 +286,7 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | 1, false, __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
 	store_batch(c, batch);
+	empty_nodes(c);
 	return 0;
 }
 
@@ -277,10 +298,10 @@ static void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
 	if (c->node_words && cpu < t->slots && t->slot_index[cpu] >= 0) {
-		int64_t *word =
-			(int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
-		uint64_t bias = node_batches() * load_batch(c) - 1;
-		uint64_t now = add_word(word, diff);
+		int64_t *word = node_word(c, (unsigned)t->slot_index[cpu]);
+		/* Acquire pairs with the release in empty_nodes: who adds after it judges by the new batch. */
+		uint64_t now = (uint64_t)__atomic_add_fetch(word, (int64_t)diff, __ATOMIC_ACQUIRE);
+		uint64_t bias = node_bound(load_batch(c));
 
 		/* Whoever adds last sees all of it: at rest the word is below the node batch. */
 		if (now + bias <= 2 * bias)
@@ -350,22 +371,29 @@ static void add_atomic(struct pcpu_counter *c, uint64_t n)
 	}
 }
 
+/* In the slot of this CPU, if this thread may write slots. */
+static bool add_in_slot(struct pcpu_counter *c, int64_t n)
+{
+	if (c->region->sections)
+		return add_in_section(c, n);
+	add_atomic(c, (uint64_t)n);
+	return true;
+}
+
 static void add_slow(struct pcpu_counter *c, int64_t n)
 {
-	uint64_t bias;
-
 	if (load_state(c) == NEW)
 		attach(c);
 	if (load_state(c) == ATTACHED) {
-		bias = (uint64_t)load_batch(c) - 1;
+		uint64_t bias = (uint64_t)load_batch(c) - 1;
+
 		/* Amounts of the batch or more would be reported whole at once: no use going through a slot. */
 		if ((uint64_t)n + bias <= 2 * bias) {
-			if (!c->region->sections) {
-				add_atomic(c, (uint64_t)n);
+			if (add_in_slot(c, n))
 				return;
-			}
-			if (add_in_section(c, n))
-				return;
+		} else if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias) {
+			/* But under a changed batch the slot may hold more than this one allows: report it. */
+			add_in_slot(c, 0);
 		}
 	}
 	add_direct(c, (uint64_t)n);
@@ -437,17 +465,17 @@ static void widen(int64_t bound, int64_t held, uint64_t *below, uint64_t *above)
 
 void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *above)
 {
-	int64_t slot_bound, node_bound;
+	int64_t slot_bound, bound;
 	uint64_t under = 0, over = 0;
 
 	if (load_state(c) == ATTACHED) {
 		const struct pcpu_zone *nodes = &c->region->node;
 
 		slot_bound = (int64_t)load_batch(c) - 1;
-		node_bound = (int64_t)(node_batches() * load_batch(c)) - 1;
+		bound = (int64_t)node_bound(load_batch(c));
 		if (__atomic_load_n(&c->widest, __ATOMIC_ACQUIRE) == slot_bound) {
 			under = over = c->nr_slots * (uint64_t)slot_bound +
-				       (c->node_words ? nodes->chunks * (uint64_t)node_bound : 0);
+				       (c->node_words ? nodes->chunks * (uint64_t)bound : 0);
 		} else {
 			for (unsigned cpu = 0; cpu < c->nr_slots; cpu++) {
 				const struct slot *slot = slot_of(c, cpu);
@@ -456,9 +484,7 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 				      &under, &over);
 			}
 			for (unsigned i = 0; c->node_words && i < nodes->chunks; i++)
-				widen(node_bound,
-				      (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)), &under,
-				      &over);
+				widen(bound, (int64_t)load(node_word(c, i)), &under, &over);
 		}
 	}
 	*below = (int64_t)under;
