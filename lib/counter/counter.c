@@ -140,11 +140,32 @@ static uint64_t add_word(int64_t *word, uint64_t n)
 
 /* ---- making and unmaking ---- */
 
-static void store_batch(struct pcpu_counter *c, uint32_t batch)
+/*
+ * Put bias and span in step with batch. Changes may meet: who stores last looks at batch last. The exchanges
+ * pair with each other, so that who overwrites the words of another change also sees its batch.
+ */
+static void follow_batch(struct pcpu_counter *c)
 {
-	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->bias, (int64_t)batch - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_RELAXED);
+	uint32_t batch = load_batch(c), seen;
+
+	for (;; batch = seen) {
+		__atomic_exchange_n(&c->bias, (int64_t)batch - 1, __ATOMIC_ACQ_REL);
+		__atomic_exchange_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_ACQ_REL);
+		seen = load_batch(c);
+		if (seen == batch)
+			return;
+	}
+}
+
+static void raise_widest(struct pcpu_counter *c, uint32_t wanted, uint32_t mark)
+{
+	uint32_t widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
+
+	do {
+		if (widest > wanted)
+			wanted = widest;
+	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | mark, false, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 /* The counter gets the slots at @offset in @region. */
@@ -184,7 +205,7 @@ static int64_t grant(struct pcpu_region **region)
 static void attach(struct pcpu_counter *c)
 {
 	struct pcpu_region *region = NULL;
-	uint32_t state = NEW;
+	uint32_t state = NEW, batch = 0;
 	int64_t offset;
 
 	if (!pcpu_cpu_started() || !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false,
@@ -195,9 +216,12 @@ static void attach(struct pcpu_counter *c)
 		__atomic_store_n(&c->state, DIRECT, __ATOMIC_RELEASE);
 		return;
 	}
-	if (load_batch(c) == 0) {
-		store_batch(c, pcpu_cpu.auto_batch);
-		c->widest = pcpu_cpu.auto_batch - 1;
+	if (load_batch(c) == batch) {
+		raise_widest(c, pcpu_cpu.auto_batch - 1, 0);
+		/* Unless set_batch comes in between, which then has the say. */
+		__atomic_compare_exchange_n(&c->batch, &batch, pcpu_cpu.auto_batch, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+		follow_batch(c);
 	}
 	publish(c, region, offset, 0);
 }
@@ -226,7 +250,8 @@ int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *at
 		return (int)offset;
 
 	memset(c, 0, sizeof(*c));
-	store_batch(c, a.batch ? a.batch : pcpu_cpu.auto_batch);
+	c->batch = a.batch ? a.batch : pcpu_cpu.auto_batch;
+	follow_batch(c);
 	c->widest = load_batch(c) - 1;
 	c->value = c->direct = a.initial;
 	if (offset < 0)
@@ -268,8 +293,6 @@ static void empty_nodes(struct pcpu_counter *c)
  */
 int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
-	uint32_t widest, wanted;
-
 	if (batch > INT32_MAX)
 		return -EINVAL;
 	pcpu_cpu_start();
@@ -277,15 +300,10 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 		batch = pcpu_cpu.auto_batch;
 	if (batch == load_batch(c))
 		return 0;
-	wanted = 2 * (batch - 1);
-	widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
-	/* Below the widest or not, mark the change: UINT32_MAX cannot be a bound itself. */
-	do {
-		if (widest > wanted)
-			wanted = widest;
-	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | 1, false, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-	store_batch(c, batch);
+	/* Below the widest or not, mark the change: an odd number that is no bound of this batch. */
+	raise_widest(c, 2 * (batch - 1), 1);
+	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
+	follow_batch(c);
 	empty_nodes(c);
 	return 0;
 }
