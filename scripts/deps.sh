@@ -36,7 +36,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
-	complain "not a Debian system; install the counterparts of:$(echo "$wanted" | tr -s '\n\t ' ' ')"
+	complain "not a Debian system; install the counterparts of: $(echo $wanted)"
 missing=$(missing_of $wanted)
 [ -n "$missing" ] || exit 0
 

@@ -10,7 +10,7 @@
 PCPU_COUNTER_UPDATE void pcpu_counter_add(struct pcpu_counter *c, int64_t n)
 {
 #ifdef PCPU_X86_COUNTER_ADD
-	if (pcpu_unlikely(!pcpu_rseq_offset))
+	if (pcpu_unlikely(!PCPU_X86_OFFSET))
 		goto slow;
 	PCPU_X86_COUNTER_ADD(c, n, slow, slow, slow, slow);
 	return;

@@ -8,7 +8,9 @@
 /* From now on updates use the area at @offset from the thread pointer; 0: none. */
 void pcpu_area_use(ptrdiff_t offset);
 
-/* What they use now. */
-ptrdiff_t pcpu_area_offset(void);
+/* What the library's own updates use: pcpu_rseq_offset, hidden. Const to all but area.c, like that one. */
+#ifndef PCPU_AREA_C
+extern const ptrdiff_t pcpu_area_offset __attribute__((visibility("hidden")));
+#endif
 
 #endif /* PCPU_LIB_ARCH_AREA_H */

@@ -8,6 +8,10 @@
 
 #include <stdbool.h>
 
+#include "arch/area.h"
+
+#define PCPU_X86_OFFSET pcpu_area_offset
+
 #include <pcpu_stat/counter.h>
 #include <pcpu_stat/arch/x86_64.h>
 
@@ -34,7 +38,7 @@ static inline bool pcpu_x86_counter_carry(const struct pcpu_counter *c, int64_t 
 		"xorl %[failed], %[failed]\n"
 		"5:\n\t"
 		: [old] "=&r"(old), [reported] "=&r"(reported), [id] "=&r"(id), [failed] "+&r"(failed)
-		: [ctr] "r"(c), [off] "r"(pcpu_rseq_offset), [amount] "er"(n),
+		: [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"(n),
 		  [slots] "i"(offsetof(struct pcpu_counter, slots)),
 		  [stride] "i"(offsetof(struct pcpu_counter, stride)),
 		  [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots))
@@ -44,6 +48,22 @@ static inline bool pcpu_x86_counter_carry(const struct pcpu_counter *c, int64_t 
 	*diff = (int64_t)(reported - old);
 	*cpu = (uint32_t)id;
 	return true;
+}
+
+/*
+ * Note @epoch in the slot of @cpu (of a tree's node), if this thread runs there: slot.epoch = epoch.
+ * Elsewhere, or when aborted, nothing happens.
+ */
+static inline void pcpu_x86_node_note(uint64_t *slot_epoch, uint32_t cpu, uint64_t epoch)
+{
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */
+			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"
+			 "jne 5f\n\t" PCPU_X86_DELAY "movq %[epoch], (%[at])\n"
+			 "2:\n"
+			 "5:\n\t"
+			 :
+			 : [at] "r"(slot_epoch), [id] "r"(cpu), [epoch] "r"(epoch), [off] "r"(PCPU_X86_OFFSET)
+			 : "rax", "rcx", "memory", "cc");
 }
 
 /*
@@ -73,10 +93,10 @@ static inline int pcpu_x86_probe(ptrdiff_t offset, uint64_t *words, uint32_t nr_
 /* Let go of the last armed descriptor: it may lie in code that is about to be unmapped. */
 static inline void pcpu_x86_disarm(void)
 {
-	if (pcpu_rseq_offset)
+	if (PCPU_X86_OFFSET)
 		__asm__ volatile("movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%0)"
 				 :
-				 : "r"(pcpu_rseq_offset)
+				 : "r"(PCPU_X86_OFFSET)
 				 : "memory");
 }
 

@@ -14,17 +14,18 @@
  *	base	 what set and drain took away
  *
  * The truth is sum = (sum of total) + direct - base. Nothing moves from word to word on its way there, so no
- * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4). `value`
- * alone is derived. It lags sum by the sum of (total - carried) over all slots, and
+ * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4).
+ *`value` alone is derived. It lags sum by the sum of (total - carried) over all slots, and
  *
  *	|total - carried| < batch		whenever no set_batch came in between		(bound)
  *
- * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it sets
- * carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from -n to
- * 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts do not
- * come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a commit, no
- * thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached when each slot
- * holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts from.
+ * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it
+ *sets carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from
+ *-n to 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts
+ *do not come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a
+ *commit, no thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached
+ *when each slot holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts
+ *from.
  *
  * Where there are no restartable sections, `total` and `carried` are changed by atomic operations, see
  * add_atomic for how the bound comes about there.
@@ -35,23 +36,18 @@
  * A static counter (PCPU_COUNTER_INIT) starts without slots: all its adds are direct. The first add after the
  * library's start gives it slots, by compare-and-swap on `state`; whoever comes meanwhile adds directly.
  */
-#define PCPU_STAT_INLINE
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The exported functions are the inline bodies, compiled here. */
-#include <pcpu_stat/common.h>
-#undef PCPU_INLINE_UPDATES
-#define PCPU_INLINE_UPDATES 0
 #include <pcpu_stat/counter.h>
 #include "arch/rseq.h"
+/* The exported functions are the inline bodies, compiled here. */
 #include <pcpu_stat/counter_inline.h>
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
-#include "arch/area.h"
 #include "cpu/cpu.h"
 #include "region/region.h"
 
@@ -78,7 +74,8 @@ _Static_assert(offsetof(struct pcpu_counter, slots) == 0 && offsetof(struct pcpu
 _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= PCPU_LINE_PAIR,
 	       "what everybody writes is two lines from what everybody reads");
 
-/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
+/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all.
+ */
 #define SECTION_TRIES 100
 /* A sum that met this many sets and drains in a row takes the last one as having come first. */
 #define SUM_TRIES 8
@@ -87,8 +84,8 @@ _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_count
 #define NODE_BATCHES_MIN 4u
 
 /*
- * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter to
- * the error of the slots, and divides the traffic between nodes by the same number.
+ * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter
+ * to the error of the slots, and divides the traffic between nodes by the same number.
  */
 static uint64_t node_batches(void)
 {
@@ -130,7 +127,8 @@ static int64_t *node_word(const struct pcpu_counter *c, unsigned index)
 
 static uint64_t load(const int64_t *word)
 {
-	return (uint64_t)__atomic_load_n(word, __ATOMIC_RELAXED);
+	/* Acquire, for the walks between two looks at base: the second comes after them. */
+	return (uint64_t)__atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t add_word(int64_t *word, uint64_t n)
@@ -182,7 +180,8 @@ static void publish(struct pcpu_counter *c, struct pcpu_region *region, int64_t 
 	c->nr_slots = region->cpu.chunks;
 	/* A full node zone costs traffic, not correctness. */
 	c->node_words = node_offset < 0 ? NULL : pcpu_zone_at(&region->node, node_offset, 0);
-	/* Release pairs with load_state, and with the section's load of fast_slots before those of the others. */
+	/* Release pairs with load_state, and with the section's load of fast_slots before those of the
+	 * others. */
 	__atomic_store_n(&c->state, ATTACHED, __ATOMIC_RELEASE);
 	if (region->sections)
 		__atomic_store_n(&c->fast_slots, c->nr_slots, __ATOMIC_RELEASE);
@@ -340,7 +339,7 @@ static void add_direct(struct pcpu_counter *c, uint64_t n)
 /* False if this thread may not write slots, or could not in SECTION_TRIES: nothing was added then. */
 static bool add_in_section(struct pcpu_counter *c, int64_t n)
 {
-	for (int i = 0; pcpu_rseq_offset && i < SECTION_TRIES; i++) {
+	for (int i = 0; PCPU_X86_OFFSET && i < SECTION_TRIES; i++) {
 		int64_t diff;
 		uint32_t cpu;
 
@@ -370,13 +369,10 @@ static bool add_in_section(struct pcpu_counter *c, int64_t n)
  * comes in between looks at `total` again after its exchange, and so sees what that add did not see it doing:
  * hence the sequentially consistent order of the four accesses, and at rest the same bound.
  */
-static void add_atomic(struct pcpu_counter *c, uint64_t n)
+static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
 {
-	unsigned cpu = pcpu_current_slot();
-	struct slot *slot = slot_of(c, cpu % c->nr_slots);
+	struct slot *slot = slot_of(c, cpu);
 	uint64_t bias = (uint64_t)load_batch(c) - 1;
-	int64_t total =
-		(int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
 	int64_t carried = __atomic_load_n(&slot->carried, __ATOMIC_SEQ_CST);
 
 	while ((uint64_t)total - (uint64_t)carried + bias > 2 * bias) {
@@ -389,30 +385,52 @@ static void add_atomic(struct pcpu_counter *c, uint64_t n)
 	}
 }
 
-/* In the slot of this CPU, if this thread may write slots. */
-static bool add_in_slot(struct pcpu_counter *c, int64_t n)
+static void add_atomic(struct pcpu_counter *c, uint64_t n)
 {
-	if (c->region->sections)
-		return add_in_section(c, n);
-	add_atomic(c, (uint64_t)n);
-	return true;
+	unsigned cpu = pcpu_current_slot() % c->nr_slots;
+	int64_t *total = &slot_of(c, cpu)->total;
+
+	settle_atomic(c, cpu,
+		      (int64_t)((uint64_t)__atomic_fetch_add(total, (int64_t)n, __ATOMIC_SEQ_CST) + n));
+}
+
+/* After the batch was changed: let this CPU's slot report, even if the add itself goes past it. */
+static void settle(struct pcpu_counter *c)
+{
+	if (!c->region->sections) {
+		unsigned cpu = pcpu_current_slot() % c->nr_slots;
+
+		settle_atomic(c, cpu, __atomic_load_n(&slot_of(c, cpu)->total, __ATOMIC_SEQ_CST));
+		return;
+	}
+#if PCPU_ARCH_SECTIONS
+	int64_t diff = 0;
+	uint32_t cpu;
+
+	if (PCPU_X86_OFFSET && pcpu_x86_counter_carry(c, 0, &diff, &cpu) && diff)
+		report(c, cpu, (uint64_t)diff);
+#endif
 }
 
 static void add_slow(struct pcpu_counter *c, int64_t n)
 {
+	uint64_t bias;
+
 	if (load_state(c) == NEW)
 		attach(c);
 	if (load_state(c) == ATTACHED) {
-		uint64_t bias = (uint64_t)load_batch(c) - 1;
-
+		bias = (uint64_t)load_batch(c) - 1;
 		/* Amounts of the batch or more would be reported whole at once: no use going through a slot. */
 		if ((uint64_t)n + bias <= 2 * bias) {
-			if (add_in_slot(c, n))
+			if (!c->region->sections) {
+				add_atomic(c, (uint64_t)n);
 				return;
-		} else if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias) {
-			/* But under a changed batch the slot may hold more than this one allows: report it. */
-			add_in_slot(c, 0);
+			}
+			if (add_in_section(c, n))
+				return;
 		}
+		if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias)
+			settle(c);
 	}
 	add_direct(c, (uint64_t)n);
 }
@@ -452,7 +470,6 @@ int64_t pcpu_counter_sum(const struct pcpu_counter *c)
 	/* A set or drain during the walk would be seen by half: take what was added under one base. */
 	for (int i = 0;; i++) {
 		sum = added(c);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE); /* the walk before the second look at base */
 		again = __atomic_load_n(&c->base, __ATOMIC_ACQUIRE);
 		if (again == base || i == SUM_TRIES)
 			return (int64_t)(sum - (uint64_t)base);

@@ -15,7 +15,8 @@
  * tables cover what it walks: 512 CPUs at 256 KiB are 64 of their pages.
  */
 #define DEFAULT_REGION_BYTES (256u << 10)
-/* A node's chunk for every counter of a full CPU chunk would be 8 times its size; a quarter of them is plenty. */
+/* A node's chunk for every counter of a full CPU chunk would be 8 times its size; a quarter of them is
+ * plenty. */
 #define NODE_BYTES_PER_CPU_BYTE 2u
 #define MAP_BYTES_MAX		((size_t)1 << 46) /* half of the smallest user address space we run in */
 
@@ -103,7 +104,7 @@ static int create_private(struct pcpu_region **region, size_t bytes)
 	node_stride = odd_pages(node_bytes, page);
 	node_bitmap_at = bitmap_at + bitmap_bytes(bytes);
 	head = round_up(node_bitmap_at + bitmap_bytes(node_bytes), page);
-	total = head + t->slots * stride + t->nodes * node_stride;
+	total = head + 2 * t->slots * stride + t->nodes * node_stride;
 
 	map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map == MAP_FAILED) {
@@ -116,6 +117,7 @@ static int create_private(struct pcpu_region **region, size_t bytes)
 
 	r = (struct pcpu_region *)map;
 	r->map_bytes = total;
+	r->shadow = t->slots * stride + t->nodes * node_stride;
 	r->users = 1;
 	r->sections = pcpu_cpu.sections;
 	zone_init(&r->cpu, map + head, bytes, stride, t->slots, map + bitmap_at);
@@ -161,7 +163,8 @@ void pcpu_region_close(struct pcpu_region *region)
 {
 	int saved = errno;
 
-	/* Release: what each user did in the region comes before the unmapping; acquire: by whoever is last. */
+	/* Release: what each user did in the region comes before the unmapping; acquire: by whoever is last.
+	 */
 	if (region && __atomic_sub_fetch(&region->users, 1, __ATOMIC_ACQ_REL) == 0)
 		munmap(region, region->map_bytes);
 	errno = saved;
@@ -200,7 +203,7 @@ int64_t pcpu_region_default_slots(struct pcpu_region **region, size_t bytes, siz
 			}
 		}
 		first = add_default(first);
-		if (!first)
+		if (!first || first->cpu.bytes < bytes)
 			return -ENOMEM;
 	}
 }
