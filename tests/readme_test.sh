@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The programs in README.md and doc/*.md: each block of C is a whole program, compiled as README says against the
 # library of a build directory, and run. A block of text right behind it is what it prints. The first two blocks
-# of README are the examples of the source tree.
+# of README are the examples of the source tree. And the tests that doc/design.md names exist.
 #
 #	readme_test.sh SOURCE-ROOT BUILD-ROOT
 set -u
@@ -56,6 +56,19 @@ done
 is_example() {
 	sed '1,/^$/d' "$root/examples/$2" | diff - "$scratch/README-$1.c"
 }
+# Each unit test that the table of invariants names, as suite.test or suite.*.
+tests_exist() {
+	sed -n '/^### Who checks them/,/^## /p' "$root/doc/design.md" | grep '^|' |
+		grep -oE '\b(counter|cpu|fence|limit|placement|region|slots|topology|tree|node|export)\.[a-z_*][a-z_0-9]*' |
+		grep -v '\.c$' | sort -u >"$scratch/named"
+	while IFS=. read -r suite test; do
+		[ "$test" = '*' ] && test='[a-z]'
+		grep -q "^Test($suite, $test" "$root"/tests/*.c || echo "$suite.$test"
+	done <"$scratch/named" >"$scratch/missing"
+	cat "$scratch/missing"
+	[ -s "$scratch/named" ] && [ ! -s "$scratch/missing" ]
+}
+ok "the tests that doc/design.md names exist" tests_exist
 ok "README's counter is examples/counter.c" is_example 1 counter.c
 ok "README's tree is examples/tree.c" is_example 2 tree.c
 finish
