@@ -42,7 +42,9 @@
  * Bounded holding. After PAIRS_PER_HOLD pairs the flusher marks the path it stands on as unfinished, lets go
  *of the lock, and later walks down that path again. A node it is done with is not visited again in the same
  *flush, however busy its updaters: each flush ends. Going down depth first keeps what is unfinished to one
- *path.
+ *path. On the way down again, nodes of the path that had become DIRTY between the holds become FLUSHING: so
+ *where the flush meets what changed since it was there and leaves it for later (bits of the path's nodes,
+ *children that it is done with), it raises the path anew.
  */
 #include "tree/tree.h"
 
@@ -119,26 +121,8 @@ static bool is_done(const struct pass *p, const struct pcpu_node *node)
 	return node->visited == p->number && node->unfinished != p->number;
 }
 
-/* A child that somebody found half linked, and that was not visited yet. */
-static struct pcpu_node *half_linked_child(struct pass *p, struct pcpu_node *node)
-{
-	struct pcpu_node *child;
-
-	pcpu_rcu_read_lock();
-	for (child = __atomic_load_n(&node->first_child, __ATOMIC_ACQUIRE); child;
-	     child = __atomic_load_n(&child->next, __ATOMIC_ACQUIRE)) {
-		uint64_t state = __atomic_load_n(&child->queued, __ATOMIC_SEQ_CST);
-
-		if (state != IDLE && state != QUEUED && !is_done(p, child))
-			break;
-	}
-	pcpu_rcu_read_unlock();
-	/* It cannot go away: it has changed, and its last flush needs the lock that we hold. */
-	return child;
-}
-
-/* The next child to go down to, or NULL. */
-static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
+/* The next one off the list that this flush is not done with. */
+static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 {
 	struct pcpu_node *child;
 
@@ -148,16 +132,51 @@ static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
 		}
-		/* Changed again since: for a later flush. */
+		/* Changed again since: for a later flush, which must find the way. */
 		child->next_work = node->aside;
 		node->aside = child;
+		pcpu_node_raise(node);
 	}
-	if (!__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
-		return NULL;
+	return NULL;
+}
+
+/*
+ * A child that is half linked, and that this flush is not done with. Sets scan again where another look is
+ * needed: for the next one, or by a later flush if a child changed again since it was done.
+ */
+static struct pcpu_node *half_linked_child(struct pass *p, struct pcpu_node *node)
+{
+	struct pcpu_node *child;
+
+	/* Unlinking needs the lock that we hold (pcpu_flush_last): what we stand on stays. */
+	for (child = __atomic_load_n(&node->first_child, __ATOMIC_ACQUIRE); child;
+	     child = __atomic_load_n(&child->next, __ATOMIC_ACQUIRE)) {
+		uint64_t state = __atomic_load_n(&child->queued, __ATOMIC_SEQ_CST);
+
+		if (state == IDLE || state == QUEUED)
+			continue;
+		if (!is_done(p, child)) {
+			__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST);
+			return child;
+		}
+		if (__atomic_load_n(&child->dirty, __ATOMIC_SEQ_CST) == DIRTY) {
+			__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST);
+			pcpu_node_raise(node);
+		}
+	}
+	return NULL;
+}
+
+/* The next child to go down to, or NULL. */
+static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
+{
+	struct pcpu_node *child = pop_child(p, node);
+
+	if (child || !__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
+		return child;
 	child = half_linked_child(p, node);
-	if (child)
-		__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST); /* look for another one afterwards */
-	return child;
+	/* One that was half linked when scan was set may have been pushed since we looked at the list. */
+	return child ? child : pop_child(p, node);
 }
 
 static void leave(struct pcpu_node *node)
@@ -195,9 +214,10 @@ static void visit_again(struct pass *p, struct pcpu_node *node)
 		any |= __atomic_load_n(&node->changed[i], __ATOMIC_SEQ_CST) != 0;
 		node->taken[i] = 0;
 	}
-	if (any)
-		__atomic_store_n(&node->dirty, DIRTY, __ATOMIC_SEQ_CST);
 	node->unfinished = 0;
+	/* For a later flush. It must find the way here, and those above are FLUSHING already. */
+	if (any)
+		pcpu_node_raise(node);
 }
 
 static void visit(struct pass *p, struct pcpu_node *node)
