@@ -9,14 +9,14 @@
  *	fence	once for all of them;
  *	fold	children before parents: read the values of the taken slots, add what is new since the slot's
  *		shadow to the node's totals and to what its parent has pending, set dirty from FLUSHING to
- *CLEAN.
+ * CLEAN.
  *
  * Exactness (I2). Consider an add to a slot: store the value V, then load the node's epoch E, and mark if it
  * differs from the slot's (mark.c). The flusher: take the bit, store E, fence, load V. The fence makes every
  * thread pass a full barrier between the flusher's store of E and its load of V (membarrier; where slots are
  * changed by atomic operations, all four accesses are sequentially consistent instead). So for each add
- *either its V is seen by the flusher, or its load of E comes after the flusher's store: then it marks, and
- *the pair is found again. No add is neither.
+ * either its V is seen by the flusher, or its load of E comes after the flusher's store: then it marks, and
+ * the pair is found again. No add is neither.
  *
  *	Why the bit is taken before E moves: a mark that began under the old E and sets its bit after the take
  *	notes the old E in the slot, so that the next add there marks again; and its bit stays. The other way
@@ -29,20 +29,20 @@
  *	nothing). While a flush of an ancestor is under way the node is FLUSHING, and the reader waits.
  *
  * Without a working fence (sections, but membarrier refused) nothing can be forgotten: bits and DIRTY stay
- *once set, and every flush reads every pair that was ever used. Loads alone are exact: an add that happened
- *before the flush is visible by coherence, and its mark was complete when it returned.
+ * once set, and every flush reads every pair that was ever used. Loads alone are exact: an add that happened
+ * before the flush is visible by coherence, and its mark was complete when it returned.
  *
  * Nothing is counted twice (I1): shadow, totals, pending and up are only touched under the lock, and what is
  * added is always the difference between the value and its shadow.
  *
  * Sharing. Flushes are numbered when they begin. A reader notes the number of the last one that has begun,
- *gets the lock, and goes home if meanwhile a flush with a larger number was completed at its node or above.
- *So all who come while a flush runs are served by the next one together.
+ * gets the lock, and goes home if meanwhile a flush with a larger number was completed at its node or above.
+ * So all who come while a flush runs are served by the next one together.
  *
  * Bounded holding. After PAIRS_PER_HOLD pairs the flusher marks the path it stands on as unfinished, lets go
- *of the lock, and later walks down that path again. A node it is done with is not visited again in the same
- *flush, however busy its updaters: each flush ends. Going down depth first keeps what is unfinished to one
- *path.
+ * of the lock, and later walks down that path again. A node it is done with is not visited again in the same
+ * flush, however busy its updaters: each flush ends. Going down depth first keeps what is unfinished to one
+ * path.
  */
 #include "tree/tree.h"
 

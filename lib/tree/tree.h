@@ -9,7 +9,7 @@
  *	flusher.c  the background thread
  *
  * Locks, in the order they are taken: tree list, names (one a tree), flush (one a tree). No updater takes
- *any. A grace period is waited for with none held.
+ * any. A grace period is waited for with none held.
  */
 #ifndef PCPU_LIB_TREE_TREE_H
 #define PCPU_LIB_TREE_TREE_H

@@ -14,24 +14,19 @@
  *	     slot.total = new				the commit: one store, the last instruction
  *	end:
  *
- * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the
- *same address by register name, in no time, when both go through one plain base register (no index, and not
- * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
- * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
- *
  * Preemption, migration or a signal between start and end sends the thread to `abort` with nothing done, so
  * the load and the store of `total` are indivisible against everything else on this CPU, and nobody on
  * another CPU ever writes the slot.
  *
- * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the
- *same address by register name, in no time, when both go through one plain base register (no index, and not
+ * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the same
+ * address by register name, in no time, when both go through one plain base register (no index, and not
  * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
- * are joined and wait for the store like everybody else (bench_counter --ratios shows it).
+ * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
  *
- * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays
- *0 where it decided against rseq: the section must not be entered then. It is declared const so that a
- *function with several adds loads and tests it once; the library's one write to it goes from 0 to the final
- *value, and code that still holds the 0 takes the slow path.
+ * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays 0
+ * where it decided against rseq: the section must not be entered then. It is declared const so that a function
+ * with several adds loads and tests it once; the library's one write to it goes from 0 to the final value, and
+ * code that still holds the 0 takes the slow path.
  *
  * A thread's rseq_cs goes on pointing at the last descriptor it armed; the kernel looks at it when it next
  * returns to this thread, and faults if it is gone. Code that may be unmapped while its threads live
@@ -130,8 +125,8 @@ PCPU_END_DECLS
  *	     if (cpu >= node.fast_slots) goto failed
  *	     slot = node.slots + cpu * node.stride
  *	     slot.values[stat] += n			the commit
- *	end:	unnoticed = slot.epoch != node.epoch	after the commit: a flusher that moved the epoch on
- *before it saw the new value is noticed here (lib/tree/flush.c)
+ *	end:	unnoticed = slot.epoch != node.epoch	after the commit: a flusher that moved the epoch on before
+ *							it saw the new value is noticed here (lib/tree/flush.c)
  *
  * The comparison's result leaves in the flags. Failure leaves as unnoticed with slot NULL: nothing was added.
  */
