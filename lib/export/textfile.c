@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h> /* renameat */
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
