@@ -414,3 +414,18 @@ struct pcpu_node *pcpu_tree_root(struct pcpu_tree *tree)
 {
 	return tree->root;
 }
+
+const char *pcpu_tree_name(struct pcpu_tree *tree)
+{
+	return tree->name;
+}
+
+uint32_t pcpu_tree_nr_stats(struct pcpu_tree *tree)
+{
+	return tree->nr_stats;
+}
+
+const struct pcpu_stat_desc *pcpu_tree_stat(struct pcpu_tree *tree, uint32_t stat)
+{
+	return stat < tree->nr_stats ? &tree->stats[stat] : NULL;
+}

@@ -82,6 +82,7 @@ struct pcpu_node {
 	struct pcpu_node *first_child, *last_child; /* destroyed ones that are still referenced included */
 	struct pcpu_node *previous, *next;	    /* siblings */
 	struct pcpu_node *next_hash;
+	uint64_t born; /* the tree's `made` with this one; the root's is 0 */
 	char name[PCPU_NAME_MAX + 1];
 };
 
@@ -101,6 +102,7 @@ struct pcpu_tree {
 	struct pcpu_node **hash; /* hash_size chains; a reservation of address space */
 	size_t hash_size;
 	uint32_t nr_nodes;	 /* given out */
+	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
 	char *slab;		 /* slots not given out yet */
 	size_t slab_left;	 /* bytes */
