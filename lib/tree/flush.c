@@ -328,16 +328,13 @@ static void fold(struct pass *p, struct pcpu_node *node)
 	for (uint32_t i = 0; i < tree->bitmap_words; i++) {
 		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1) {
 			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
-			struct pcpu_node_slot *slot;
 
 			p->tree->visits++;
 			if (cpu == direct_slot(tree)) {
 				fold_slot(node, node->direct, node->direct_seen);
 				continue;
 			}
-			slot = slot_of(node, cpu);
-			fold_slot(node, slot->values,
-				  (int64_t *)(void *)pcpu_shadow_of(tree->region, (char *)slot->values));
+			fold_slot(node, slot_of(node, cpu)->values, shadow_of(node, cpu));
 		}
 	}
 	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
@@ -498,8 +495,7 @@ static uint64_t node_magnitude(const struct pcpu_node *node, unsigned *pairs)
 			++*pairs;
 			if (cpu != direct_slot(tree)) {
 				values = slot_of(node, cpu)->values;
-				shadow = (int64_t *)(void *)pcpu_shadow_of(tree->region,
-									   (const char *)values);
+				shadow = shadow_of(node, cpu);
 			}
 			sum = plus(sum, slot_magnitude(values, shadow, tree->nr_stats));
 		}
