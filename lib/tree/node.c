@@ -65,6 +65,7 @@ static bool try_hold(struct pcpu_node *node)
 	return false;
 }
 
+/* Under both locks: flushers look through children with theirs alone. */
 static void unlink_sibling(struct pcpu_node *node)
 {
 	struct pcpu_node *parent = node->parent;
@@ -80,23 +81,39 @@ static void unlink_sibling(struct pcpu_node *node)
 		parent->last_child = node->previous;
 }
 
+/* The end of a node that nobody refers to. */
+static void release(struct pcpu_node *node)
+{
+	struct pcpu_tree *tree = node->tree;
+
+	/* A walk may have lent it to somebody who is in the middle of an add: after that none is found. */
+	pcpu_rcu_synchronize();
+	pcpu_flush(node);
+	pthread_mutex_lock(&tree->names_lock);
+	pthread_mutex_lock(&tree->flush_lock);
+	pcpu_flush_last(node);
+	unlink_sibling(node);
+	pthread_mutex_unlock(&tree->flush_lock);
+	pthread_mutex_unlock(&tree->names_lock);
+	/* Walks pass over it still. */
+	pcpu_rcu_synchronize();
+	pthread_mutex_lock(&tree->names_lock);
+	pcpu_node_recycle(node);
+	pthread_mutex_unlock(&tree->names_lock);
+}
+
 void pcpu_node_put(struct pcpu_node *node)
 {
+	int saved = errno;
+
 	/* Acquire and release: what each holder did comes before the end. */
 	while (node && __atomic_sub_fetch(&node->references, 1, __ATOMIC_ACQ_REL) == 0) {
-		struct pcpu_tree *tree = node->tree;
 		struct pcpu_node *parent = node->parent;
 
-		pcpu_flush_last(node);
-		pthread_mutex_lock(&tree->names_lock);
-		unlink_sibling(node);
-		pthread_mutex_unlock(&tree->names_lock);
-		pcpu_rcu_synchronize();
-		pthread_mutex_lock(&tree->names_lock);
-		pcpu_node_recycle(node);
-		pthread_mutex_unlock(&tree->names_lock);
+		release(node);
 		node = parent; /* the reference of its child */
 	}
+	errno = saved;
 }
 
 /* ---- making ---- */

@@ -114,6 +114,7 @@ struct pcpu_tree {
 	uint64_t begun;	       /* number of the last flush that began; read without the lock */
 	bool atomic;	       /* slots are changed by atomic operations: no fence on others is needed */
 	bool fenced;	       /* a fence on others works, so that what was flushed can be forgotten */
+	bool forked;	       /* in a child of the process that made it */
 	uint64_t longest_hold; /* of the flush lock, ns; for the bench */
 	uint64_t visits;       /* pairs read by flushes; for tests and the bench */
 
@@ -122,7 +123,7 @@ struct pcpu_tree {
 	pthread_cond_t flusher_wake;
 	pthread_t flusher;
 	unsigned flusher_period_ms;
-	bool flusher_runs, flusher_stop;
+	bool flusher_runs; /* `flusher` is a thread, and shall go on */
 
 	struct pcpu_tree *next_tree, *previous_tree;
 };
@@ -151,7 +152,8 @@ void pcpu_node_queue(struct pcpu_node *node);
 
 /* flush.c: bring @node and all below up to date with what happened before the call. */
 void pcpu_flush(struct pcpu_node *node);
-/* flush.c: hand what a node without references counted to its parent, and take it off the lists. */
+/* flush.c: hand what a node without references counted, and flushed, to its parent; take it off the list. Under
+ * the flush lock. */
 void pcpu_flush_last(struct pcpu_node *node);
 /* flush.c: is there anything to flush? */
 static inline bool pcpu_node_is_clean(const struct pcpu_node *node)
