@@ -80,7 +80,11 @@ Test(cpu, backend_as_told)
 	}
 	if (expected) /* set where the machine is known to have rseq, or it is known to be off */
 		expect(strcmp(pcpu_backend_name(info.backend), expected) == 0);
-	expect_eq(info.backend == PCPU_BACKEND_RSEQ, info.rseq == PCPU_RSEQ_USED);
+	/* Without sections the area may still name the CPU: atomic adds, but to the right slot for a load. */
+	if (info.backend == PCPU_BACKEND_RSEQ)
+		expect(info.rseq == PCPU_RSEQ_USED || info.rseq == PCPU_RSEQ_UNSUPPORTED);
+	else
+		expect(info.rseq != PCPU_RSEQ_USED);
 }
 
 Test(cpu, backend_environment)
