@@ -30,7 +30,7 @@ enum pcpu_stat_kind {
 struct pcpu_stat_desc {
 	const char *name; /**< [a-zA-Z_][a-zA-Z0-9_]*, at most 63 bytes, unique in the tree */
 	const char *unit; /**< the same form, or NULL */
-	const char *help; /**< a sentence, or NULL */
+	const char *help; /**< a sentence in UTF-8, or NULL */
 	enum pcpu_stat_kind kind;
 };
 
@@ -53,9 +53,9 @@ struct pcpu_tree_attr {
  *
  * @param tree  out
  * @param attr  attributes
- * @return 0; -EINVAL (attr NULL or wrong size, a bad or repeated name, two statistics that would clash in an
- *         export, nr_stats or batch out of range), -E2BIG, -ENOMEM, -ENOSPC (no room for the root in the
- * region)
+ * @return 0; -EINVAL (attr NULL or wrong size, a bad or repeated name, help that is not UTF-8, two statistics that
+ *         would clash in an export, nr_stats or batch out of range), -E2BIG, -ENOMEM, -ENOSPC (no room for the
+ *         root in the region)
  *
  * Context: any thread; not a signal handler, not inside malloc. Cost: some system calls.
  */
@@ -80,6 +80,22 @@ PCPU_API void pcpu_tree_destroy(struct pcpu_tree *tree);
 
 /** Give a handle up. In a private region, the same as pcpu_tree_destroy. */
 PCPU_API void pcpu_tree_close(struct pcpu_tree *tree);
+
+/** The name it was created with. Valid as long as the tree. Context: anywhere. Cost: a load. */
+PCPU_API const char *pcpu_tree_name(struct pcpu_tree *tree);
+
+/** The number of statistics, at least 1. Context: anywhere. Cost: a load. */
+PCPU_API uint32_t pcpu_tree_nr_stats(struct pcpu_tree *tree);
+
+/**
+ * What was said of a statistic when the tree was created.
+ *
+ * @param stat  its index
+ * @return the library's copy, valid as long as the tree; NULL for an index out of range
+ *
+ * Context: anywhere. Cost: a load.
+ */
+PCPU_API const struct pcpu_stat_desc *pcpu_tree_stat(struct pcpu_tree *tree, uint32_t stat);
 
 /** The root: name "", no parent. Borrowed: valid as long as the tree. Context: anywhere. Cost: a load. */
 PCPU_API struct pcpu_node *pcpu_tree_root(struct pcpu_tree *tree);
@@ -138,6 +154,17 @@ PCPU_API struct pcpu_node *pcpu_node_parent(struct pcpu_node *node);
 
 /** The name; "" for the root. Valid as long as @p node is. Context: anywhere. Cost: none. */
 PCPU_API const char *pcpu_node_name(struct pcpu_node *node);
+
+/**
+ * The names from below the root down to a node, joined by '/': what pcpu_node_find takes.
+ *
+ * @param buffer  out
+ * @param size    of it, bytes, with the NUL
+ * @return 0; -EINVAL; -ERANGE: does not fit, and @p buffer is untouched
+ *
+ * Context: anywhere. Cost: O(depth).
+ */
+PCPU_API int pcpu_node_path(struct pcpu_node *node, char *buffer, size_t size);
 
 /** One change of add_many. */
 struct pcpu_delta {
@@ -246,6 +273,24 @@ PCPU_API uint64_t pcpu_node_threshold(struct pcpu_node *node);
  */
 PCPU_API int pcpu_tree_walk(struct pcpu_tree *tree,
 			    int (*fn)(struct pcpu_node *node, unsigned depth, void *ctx), void *ctx);
+
+/** How many nodes were made so far, destroyed ones included. For pcpu_tree_next. Context: anywhere. Cost: a load.
+ */
+PCPU_API uint64_t pcpu_tree_made(struct pcpu_tree *tree);
+
+/**
+ * The node after @p node in the order of pcpu_tree_walk: for walks that wait for something in between, such as
+ * a socket. Nobody waits for the walker, and it may create and destroy. A node that exists all the while is
+ * met exactly once, one that is destroyed meanwhile at most once.
+ *
+ * @param node  a reference, which is given back; NULL: to begin with the root
+ * @param made  what pcpu_tree_made said before the walk: nodes that are younger are left out, so that no path is
+ *              met twice, not even that of a node which is destroyed and made again behind the walker
+ * @return a reference; NULL after the last. A walk that ends early gives its reference back by pcpu_node_put
+ *
+ * Context, cost: as pcpu_node_put, and two atomic operations.
+ */
+PCPU_API struct pcpu_node *pcpu_tree_next(struct pcpu_tree *tree, struct pcpu_node *node, uint64_t made);
 
 /**
  * Start a thread that flushes the tree every @p period_ms milliseconds when something changed. Optional:

@@ -14,18 +14,17 @@
  *	base	 what set and drain took away
  *
  * The truth is sum = (sum of total) + direct - base. Nothing moves from word to word on its way there, so no
- * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4).
- *`value` alone is derived. It lags sum by the sum of (total - carried) over all slots, and
+ * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4). `value`
+ * alone is derived. It lags sum by the sum of (total - carried) over all slots, and
  *
  *	|total - carried| < batch		whenever no set_batch came in between		(bound)
  *
- * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it
- *sets carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from
- *-n to 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts
- *do not come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a
- *commit, no thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached
- *when each slot holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts
- *from.
+ * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it sets
+ * carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from -n to
+ * 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts do not
+ * come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a commit, no
+ * thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached when each slot
+ * holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts from.
  *
  * Where there are no restartable sections, `total` and `carried` are changed by atomic operations, see
  * add_atomic for how the bound comes about there.
@@ -74,8 +73,7 @@ _Static_assert(offsetof(struct pcpu_counter, slots) == 0 && offsetof(struct pcpu
 _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= PCPU_LINE_PAIR,
 	       "what everybody writes is two lines from what everybody reads");
 
-/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all.
- */
+/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
 #define SECTION_TRIES 100
 /* A sum that met this many sets and drains in a row takes the last one as having come first. */
 #define SUM_TRIES 8
@@ -84,8 +82,8 @@ _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_count
 #define NODE_BATCHES_MIN 4u
 
 /*
- * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter
- * to the error of the slots, and divides the traffic between nodes by the same number.
+ * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter to
+ * the error of the slots, and divides the traffic between nodes by the same number.
  */
 static uint64_t node_batches(void)
 {
@@ -96,6 +94,12 @@ static uint64_t node_batches(void)
 		if (t->node_slots[i] > largest)
 			largest = t->node_slots[i];
 	return largest / 4 > NODE_BATCHES_MIN ? largest / 4 : NODE_BATCHES_MIN;
+}
+
+/* What a node's word may hold at most, either way; nothing under a batch of 1, which makes read exact. */
+static uint64_t node_bound(uint32_t batch)
+{
+	return batch > 1 ? node_batches() * batch - 1 : 0;
 }
 
 static uint32_t load_batch(const struct pcpu_counter *c)
@@ -114,6 +118,11 @@ static struct slot *slot_of(const struct pcpu_counter *c, unsigned cpu)
 	return (struct slot *)(c->slots + cpu * c->stride);
 }
 
+static int64_t *node_word(const struct pcpu_counter *c, unsigned index)
+{
+	return (int64_t *)(c->node_words + index * c->region->node.stride);
+}
+
 static uint64_t load(const int64_t *word)
 {
 	/* Acquire, for the walks between two looks at base: the second comes after them. */
@@ -127,11 +136,32 @@ static uint64_t add_word(int64_t *word, uint64_t n)
 
 /* ---- making and unmaking ---- */
 
-static void store_batch(struct pcpu_counter *c, uint32_t batch)
+/*
+ * Put bias and span in step with batch. Changes may meet: who stores last looks at batch last. The exchanges
+ * pair with each other, so that who overwrites the words of another change also sees its batch.
+ */
+static void follow_batch(struct pcpu_counter *c)
 {
-	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->bias, (int64_t)batch - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_RELAXED);
+	uint32_t batch = load_batch(c), seen;
+
+	for (;; batch = seen) {
+		__atomic_exchange_n(&c->bias, (int64_t)batch - 1, __ATOMIC_ACQ_REL);
+		__atomic_exchange_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_ACQ_REL);
+		seen = load_batch(c);
+		if (seen == batch)
+			return;
+	}
+}
+
+static void raise_widest(struct pcpu_counter *c, uint32_t wanted, uint32_t mark)
+{
+	uint32_t widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
+
+	do {
+		if (widest > wanted)
+			wanted = widest;
+	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | mark, false, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 /* The counter gets the slots at @offset in @region. */
@@ -148,8 +178,7 @@ static void publish(struct pcpu_counter *c, struct pcpu_region *region, int64_t 
 	c->nr_slots = region->cpu.chunks;
 	/* A full node zone costs traffic, not correctness. */
 	c->node_words = node_offset < 0 ? NULL : pcpu_zone_at(&region->node, node_offset, 0);
-	/* Release pairs with load_state, and with the section's load of fast_slots before those of the
-	 * others. */
+	/* Release pairs with load_state, and with the section's load of fast_slots before those of the others. */
 	__atomic_store_n(&c->state, ATTACHED, __ATOMIC_RELEASE);
 	if (region->sections)
 		__atomic_store_n(&c->fast_slots, c->nr_slots, __ATOMIC_RELEASE);
@@ -172,7 +201,7 @@ static int64_t grant(struct pcpu_region **region)
 static void attach(struct pcpu_counter *c)
 {
 	struct pcpu_region *region = NULL;
-	uint32_t state = NEW;
+	uint32_t state = NEW, batch = 0;
 	int64_t offset;
 
 	if (!pcpu_cpu_started() || !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false,
@@ -183,9 +212,12 @@ static void attach(struct pcpu_counter *c)
 		__atomic_store_n(&c->state, DIRECT, __ATOMIC_RELEASE);
 		return;
 	}
-	if (load_batch(c) == 0) {
-		store_batch(c, pcpu_cpu.auto_batch);
-		c->widest = pcpu_cpu.auto_batch - 1;
+	if (load_batch(c) == batch) {
+		raise_widest(c, pcpu_cpu.auto_batch - 1, 0);
+		/* Unless set_batch comes in between, which then has the say. */
+		__atomic_compare_exchange_n(&c->batch, &batch, pcpu_cpu.auto_batch, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+		follow_batch(c);
 	}
 	publish(c, region, offset, 0);
 }
@@ -214,7 +246,8 @@ int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *at
 		return (int)offset;
 
 	memset(c, 0, sizeof(*c));
-	store_batch(c, a.batch ? a.batch : pcpu_cpu.auto_batch);
+	c->batch = a.batch ? a.batch : pcpu_cpu.auto_batch;
+	follow_batch(c);
 	c->widest = load_batch(c) - 1;
 	c->value = c->direct = a.initial;
 	if (offset < 0)
@@ -240,6 +273,15 @@ void pcpu_counter_destroy(struct pcpu_counter *c)
 	memset(c, 0, sizeof(*c));
 }
 
+/* Carry what the nodes' words hold: under a smaller batch, adds might go past them and leave it there. */
+static void empty_nodes(struct pcpu_counter *c)
+{
+	if (load_state(c) != ATTACHED || !c->node_words)
+		return;
+	for (unsigned i = 0; i < c->region->node.chunks; i++)
+		add_word(&c->value, (uint64_t)__atomic_exchange_n(node_word(c, i), 0, __ATOMIC_RELEASE));
+}
+
 /*
  * The section reads bias and span one after the other. An add that meets the change between the two judges by
  * the old bias and the new span, and may leave a slot with up to twice the new batch: widest allows for that,
@@ -247,8 +289,6 @@ void pcpu_counter_destroy(struct pcpu_counter *c)
  */
 int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
-	uint32_t widest, wanted;
-
 	if (batch > INT32_MAX)
 		return -EINVAL;
 	pcpu_cpu_start();
@@ -256,15 +296,11 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 		batch = pcpu_cpu.auto_batch;
 	if (batch == load_batch(c))
 		return 0;
-	wanted = 2 * (batch - 1);
-	widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
-	/* Below the widest or not, mark the change: UINT32_MAX cannot be a bound itself. */
-	do {
-		if (widest > wanted)
-			wanted = widest;
-	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | 1, false, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-	store_batch(c, batch);
+	/* Below the widest or not, mark the change: an odd number that is no bound of this batch. */
+	raise_widest(c, 2 * (batch - 1), 1);
+	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
+	follow_batch(c);
+	empty_nodes(c);
 	return 0;
 }
 
@@ -276,10 +312,10 @@ static void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
 	if (c->node_words && cpu < t->slots && t->slot_index[cpu] >= 0) {
-		int64_t *word =
-			(int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
-		uint64_t bias = node_batches() * load_batch(c) - 1;
-		uint64_t now = add_word(word, diff);
+		int64_t *word = node_word(c, (unsigned)t->slot_index[cpu]);
+		/* Acquire pairs with the release in empty_nodes: who adds after it judges by the new batch. */
+		uint64_t now = (uint64_t)__atomic_add_fetch(word, (int64_t)diff, __ATOMIC_ACQUIRE);
+		uint64_t bias = node_bound(load_batch(c));
 
 		/* Whoever adds last sees all of it: at rest the word is below the node batch. */
 		if (now + bias <= 2 * bias)
@@ -330,10 +366,13 @@ static bool add_in_section(struct pcpu_counter *c, int64_t n)
  * comes in between looks at `total` again after its exchange, and so sees what that add did not see it doing:
  * hence the sequentially consistent order of the four accesses, and at rest the same bound.
  */
-static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
+static void add_atomic(struct pcpu_counter *c, uint64_t n)
 {
-	struct slot *slot = slot_of(c, cpu);
+	unsigned cpu = pcpu_current_slot();
+	struct slot *slot = slot_of(c, cpu % c->nr_slots);
 	uint64_t bias = (uint64_t)load_batch(c) - 1;
+	int64_t total =
+		(int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
 	int64_t carried = __atomic_load_n(&slot->carried, __ATOMIC_SEQ_CST);
 
 	while ((uint64_t)total - (uint64_t)carried + bias > 2 * bias) {
@@ -346,52 +385,30 @@ static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
 	}
 }
 
-static void add_atomic(struct pcpu_counter *c, uint64_t n)
+/* In the slot of this CPU, if this thread may write slots. */
+static bool add_in_slot(struct pcpu_counter *c, int64_t n)
 {
-	unsigned cpu = pcpu_current_slot() % c->nr_slots;
-	int64_t *total = &slot_of(c, cpu)->total;
-
-	settle_atomic(c, cpu,
-		      (int64_t)((uint64_t)__atomic_fetch_add(total, (int64_t)n, __ATOMIC_SEQ_CST) + n));
-}
-
-/* After the batch was changed: let this CPU's slot report, even if the add itself goes past it. */
-static void settle(struct pcpu_counter *c)
-{
-	if (!c->region->sections) {
-		unsigned cpu = pcpu_current_slot() % c->nr_slots;
-
-		settle_atomic(c, cpu, __atomic_load_n(&slot_of(c, cpu)->total, __ATOMIC_SEQ_CST));
-		return;
-	}
-#if PCPU_ARCH_SECTIONS
-	int64_t diff = 0;
-	uint32_t cpu;
-
-	if (PCPU_X86_OFFSET && pcpu_x86_counter_carry(c, 0, &diff, &cpu) && diff)
-		report(c, cpu, (uint64_t)diff);
-#endif
+	if (c->region->sections)
+		return add_in_section(c, n);
+	add_atomic(c, (uint64_t)n);
+	return true;
 }
 
 static void add_slow(struct pcpu_counter *c, int64_t n)
 {
-	uint64_t bias;
-
 	if (load_state(c) == NEW)
 		attach(c);
 	if (load_state(c) == ATTACHED) {
-		bias = (uint64_t)load_batch(c) - 1;
+		uint64_t bias = (uint64_t)load_batch(c) - 1;
+
 		/* Amounts of the batch or more would be reported whole at once: no use going through a slot. */
 		if ((uint64_t)n + bias <= 2 * bias) {
-			if (!c->region->sections) {
-				add_atomic(c, (uint64_t)n);
+			if (add_in_slot(c, n))
 				return;
-			}
-			if (add_in_section(c, n))
-				return;
+		} else if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias) {
+			/* But under a changed batch the slot may hold more than this one allows: report it. */
+			add_in_slot(c, 0);
 		}
-		if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias)
-			settle(c);
 	}
 	add_direct(c, (uint64_t)n);
 }
@@ -461,17 +478,17 @@ static void widen(int64_t bound, int64_t held, uint64_t *below, uint64_t *above)
 
 void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *above)
 {
-	int64_t slot_bound, node_bound;
+	int64_t slot_bound, bound;
 	uint64_t under = 0, over = 0;
 
 	if (load_state(c) == ATTACHED) {
 		const struct pcpu_zone *nodes = &c->region->node;
 
 		slot_bound = (int64_t)load_batch(c) - 1;
-		node_bound = (int64_t)(node_batches() * load_batch(c)) - 1;
+		bound = (int64_t)node_bound(load_batch(c));
 		if (__atomic_load_n(&c->widest, __ATOMIC_ACQUIRE) == slot_bound) {
 			under = over = c->nr_slots * (uint64_t)slot_bound +
-				       (c->node_words ? nodes->chunks * (uint64_t)node_bound : 0);
+				       (c->node_words ? nodes->chunks * (uint64_t)bound : 0);
 		} else {
 			for (unsigned cpu = 0; cpu < c->nr_slots; cpu++) {
 				const struct slot *slot = slot_of(c, cpu);
@@ -480,9 +497,7 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 				      &under, &over);
 			}
 			for (unsigned i = 0; c->node_words && i < nodes->chunks; i++)
-				widen(node_bound,
-				      (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)), &under,
-				      &over);
+				widen(bound, (int64_t)load(node_word(c, i)), &under, &over);
 		}
 	}
 	*below = (int64_t)under;

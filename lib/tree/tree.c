@@ -70,8 +70,10 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	for (struct pcpu_tree *tree = trees; tree; tree = tree->next_tree)
+	for (struct pcpu_tree *tree = trees; tree; tree = tree->next_tree) {
+		tree->forked = true;
 		pcpu_flusher_forked(tree);
+	}
 	unlock_all();
 	pcpu_rcu_fork_child();
 }
@@ -201,8 +203,26 @@ int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 	return 0;
 }
 
+/*
+ * A thread that was in the middle of an add when the process forked is not in the child. What it had stored and
+ * not made known must not show up as the next owner's.
+ */
+static void forget_orphans(struct pcpu_node *node)
+{
+	for (unsigned cpu = 0; cpu < direct_slot(node->tree); cpu++) {
+		int64_t *values = slot_of(node, cpu)->values;
+		int64_t *seen = (int64_t *)(void *)pcpu_shadow_of(node->tree->region, (char *)values);
+
+		for (uint32_t i = 0; i < node->fast.nr_stats; i++)
+			if (seen[i] != values[i])
+				seen[i] = values[i];
+	}
+}
+
 void pcpu_node_recycle(struct pcpu_node *node)
 {
+	if (node->tree->forked)
+		forget_orphans(node);
 	node->next_work = node->tree->spare;
 	node->tree->spare = node;
 }
@@ -272,10 +292,11 @@ static void destroy(struct pcpu_tree *tree)
 
 static int create(struct pcpu_tree **out, const struct pcpu_tree_attr *attr)
 {
-	struct pcpu_tree *tree = aligned_alloc(PCPU_LINE_PAIR, sizeof(*tree));
 	int saved = errno, r;
+	struct pcpu_tree *tree = aligned_alloc(PCPU_LINE_PAIR, sizeof(*tree));
 	void *map;
 
+	errno = saved;
 	if (!tree)
 		return -ENOMEM;
 	memset(tree, 0, sizeof(*tree));
@@ -397,4 +418,19 @@ void pcpu_tree_close(struct pcpu_tree *tree)
 struct pcpu_node *pcpu_tree_root(struct pcpu_tree *tree)
 {
 	return tree->root;
+}
+
+const char *pcpu_tree_name(struct pcpu_tree *tree)
+{
+	return tree->name;
+}
+
+uint32_t pcpu_tree_nr_stats(struct pcpu_tree *tree)
+{
+	return tree->nr_stats;
+}
+
+const struct pcpu_stat_desc *pcpu_tree_stat(struct pcpu_tree *tree, uint32_t stat)
+{
+	return stat < tree->nr_stats ? &tree->stats[stat] : NULL;
 }

@@ -9,7 +9,7 @@
  *	flusher.c  the background thread
  *
  * Locks, in the order they are taken: tree list, names (one a tree), flush (one a tree). No updater takes
- *any. A grace period is waited for with none held.
+ * any. A grace period is waited for with none held.
  */
 #ifndef PCPU_LIB_TREE_TREE_H
 #define PCPU_LIB_TREE_TREE_H
@@ -82,6 +82,7 @@ struct pcpu_node {
 	struct pcpu_node *first_child, *last_child; /* destroyed ones that are still referenced included */
 	struct pcpu_node *previous, *next;	    /* siblings */
 	struct pcpu_node *next_hash;
+	uint64_t born; /* the tree's `made` with this one; the root's is 0 */
 	char name[PCPU_NAME_MAX + 1];
 };
 
@@ -104,6 +105,7 @@ struct pcpu_tree {
 	struct pcpu_node **hash; /* hash_size chains; a reservation of address space */
 	size_t hash_size;
 	uint32_t nr_nodes;	 /* given out */
+	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
 	char *slab;		 /* slots not given out yet */
 	size_t slab_left;	 /* bytes */
@@ -113,6 +115,7 @@ struct pcpu_tree {
 	pthread_mutex_t flush_lock __attribute__((aligned(PCPU_LINE_PAIR)));
 	uint64_t epoch;	       /* the last one given to a node */
 	uint64_t begun;	       /* number of the last flush that began; read without the lock */
+	bool forked;	       /* in a child of the process that made it */
 	uint64_t longest_hold; /* of the flush lock, ns; for the bench */
 	uint64_t visits;       /* pairs read by flushes; for tests and the bench */
 
@@ -121,7 +124,7 @@ struct pcpu_tree {
 	pthread_cond_t flusher_wake;
 	pthread_t flusher;
 	unsigned flusher_period_ms;
-	bool flusher_runs, flusher_stop;
+	bool flusher_runs; /* `flusher` is a thread, and shall go on */
 
 	struct pcpu_tree *next_tree, *previous_tree;
 };
@@ -150,7 +153,8 @@ void pcpu_node_queue(struct pcpu_node *node);
 
 /* flush.c: bring @node and all below up to date with what happened before the call. */
 void pcpu_flush(struct pcpu_node *node);
-/* flush.c: hand what a node without references counted to its parent, and take it off the lists. */
+/* flush.c: hand what a node without references counted, and flushed, to its parent; take it off the list. Under
+ * the flush lock. */
 void pcpu_flush_last(struct pcpu_node *node);
 /* flush.c: is there anything to flush? */
 static inline bool pcpu_node_is_clean(const struct pcpu_node *node)

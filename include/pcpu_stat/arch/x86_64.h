@@ -52,11 +52,8 @@ PCPU_END_DECLS
 #define PCPU_X86_RSEQ_CS "8"
 
 /* Tests compile the library with a delay here to widen the race, or leave out the arming to see it lost. */
-#ifdef PCPU_X86_DELAY
-#define PCPU_X86_EQUAL "cmpl %%eax, %%eax\n\t" /* the flags that the delay may have spoiled */
-#else
+#ifndef PCPU_X86_DELAY
 #define PCPU_X86_DELAY ""
-#define PCPU_X86_EQUAL ""
 #endif
 #ifndef PCPU_X86_ARM
 #define PCPU_X86_ARM "movq %%rax, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"
@@ -140,56 +137,66 @@ PCPU_END_DECLS
 	"jmp 6f\n\t"                                                                                         \
 	".popsection\n"
 
-/* rax = slot, rcx = address of the value, then the add; the nop keeps load and add apart (see above). */
-#define PCPU_X86_NODE_COMMIT                                                                                 \
-	"imulq %c[stride](%[node]), %%rax\n\t"                                                               \
-	"addq %c[slots](%[node]), %%rax\n\t"                                                                 \
-	"leaq 8(%%rax, %[stat], 8), %%rcx\n\t"                                                               \
-	"movq (%%rcx), %%rdx\n\t"                                                                            \
-	"nop\n\t"                                                                                            \
-	"addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rcx)\n"                                   \
-	"2:\n\t" PCPU_X86_DISARM
-
 #define PCPU_X86_NODE_FIELDS                                                                                 \
 	[slots] "i"(offsetof(struct pcpu_node_fast, slots)),                                                 \
 		[stride] "i"(offsetof(struct pcpu_node_fast, stride)),                                       \
 		[fast_slots] "i"(offsetof(struct pcpu_node_fast, fast_slots)),                               \
 		[epoch] "i"(offsetof(struct pcpu_node_fast, epoch))
 
+/*
+ * rax = slot. The compiler picks the other registers, so that the function form need not move its arguments
+ * out of the way. The nop keeps the load and the add apart (see above).
+ */
 #define PCPU_X86_NODE_ADD(fast, index, n, slot, unnoticed)                                                   \
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f")     \
-				 PCPU_X86_NODE_COMMIT /* */                                                  \
-			 "movq %c[epoch](%[node]), %%rcx\n\t"                                                \
-			 "cmpq (%%rax), %%rcx\n" PCPU_X86_NODE_FAILED "6:\n\t"                               \
-			 : "=@ccne"(unnoticed), "=&a"(slot)                                                  \
-			 : [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),      \
-			   [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                 \
-			 : "rcx", "rdx", "memory")
+	do {                                                                                                 \
+		uint64_t pcpu_sum, pcpu_at;                                                                  \
+                                                                                                             \
+		__asm__ volatile(                                                                            \
+			PCPU_X86_SECTION_BEGIN("5f")                                                         \
+				PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f") /* */                     \
+			"imulq %c[stride](%[node]), %%rax\n\t"                                               \
+			"addq %c[slots](%[node]), %%rax\n\t"                                                 \
+			"leaq 8(%%rax, %[stat], 8), %[at]\n\t"                                               \
+			"movq (%[at]), %[sum]\n\t"                                                           \
+			"nop\n\t"                                                                            \
+			"addq %[amount], %[sum]\n\t" PCPU_X86_DELAY "movq %[sum], (%[at])\n"                 \
+			"2:\n\t" PCPU_X86_DISARM "movq %c[epoch](%[node]), %[sum]\n\t"                       \
+			"cmpq (%%rax), %[sum]\n" PCPU_X86_NODE_FAILED "6:\n\t"                               \
+			: "=@ccne"(unnoticed), "=&a"(slot), [sum] "=&r"(pcpu_sum), [at] "=&r"(pcpu_at)       \
+			: [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),       \
+			  [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                  \
+			: "memory");                                                                         \
+	} while (0)
 
-/* The same without the look at the epoch, and the CPU as well. */
-#define PCPU_X86_NODE_FIRST(fast, index, n, slot, cpu)                                                       \
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU(                                     \
-				 "%c[fast_slots](%[node])",                                                  \
-				 "5f") "movl %%eax, %[id]\n\t" PCPU_X86_NODE_COMMIT PCPU_X86_NODE_FAILED     \
-				       "6:\n\t"                                                              \
-			 : [id] "=&r"(cpu), "=&a"(slot)                                                      \
-			 : [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),      \
-			   [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                 \
-			 : "rcx", "rdx", "memory", "cc")
+/* The CPU that this thread runs on, at some moment: to compute the address of a slot from. */
+#define PCPU_X86_CURRENT_CPU(cpu)                                                                            \
+	__asm__ volatile("movl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]"                                      \
+			 : [id] "=r"(cpu)                                                                    \
+			 : [off] "r"(PCPU_X86_OFFSET))
 
-/* One more on the slot of `cpu`, unless this thread has moved. */
-#define PCPU_X86_NODE_NEXT(slot, cpu, index, n, moved)                                                       \
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */                                                  \
-			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"                                  \
-			 "jne 6f\n\t"                                                                        \
-			 "leaq 8(%[at], %[stat], 8), %%rcx\n\t"                                              \
-			 "movq (%%rcx), %%rdx\n\t"                                                           \
-			 "nop\n\t"                                                                           \
-			 "leaq (%%rdx, %[amount]), %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rcx)\n"         \
-			 "2:\n\t" PCPU_X86_DISARM PCPU_X86_EQUAL PCPU_X86_NODE_FAILED "6:\n\t"               \
-			 : "=@ccne"(moved)                                                                   \
-			 : [at] "r"(slot), [id] "r"(cpu), [off] "r"(PCPU_X86_OFFSET),                        \
-			   [stat] "r"((uint64_t)(index)), [amount] "r"((int64_t)(n))                         \
-			 : "rax", "rcx", "rdx", "memory")
+/*
+ * Add n to `value`, a word in a slot of `cpu`, without a look at the epoch:
+ *
+ *	     A.rseq_cs = &descriptor
+ *	start:	if (A.cpu_id != cpu) goto moved
+ *	     value += n				the commit
+ *	end:
+ *
+ * Leaves for `moved` with nothing done when this thread runs elsewhere by now, or was interrupted. The word's
+ * address must be one plain register (see above).
+ */
+#define PCPU_X86_NODE_ADD_AT(value, cpu, n, moved)                                                           \
+	__asm__ goto(                                                                                        \
+		PCPU_X86_SECTION_BEGIN("%l[" #moved "]") /* */                                               \
+		"cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"                                           \
+		"jne %l[" #moved "]\n\t"                                                                     \
+		"movq %[word], %%rdx\n\t"                                                                    \
+		"nop\n\t"                                                                                    \
+		"addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, %[word]\n"                           \
+		"2:\n\t" PCPU_X86_DISARM                                                                     \
+		: /* no outputs: compilers before gcc 11 have none here; "memory" says that it is written */ \
+		: [word] "m"(value), [id] "r"(cpu), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n))  \
+		: "rax", "rdx", "memory", "cc"                                                               \
+		: moved)
 
 #endif /* PCPU_STAT_ARCH_X86_64_H */
