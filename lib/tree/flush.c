@@ -88,6 +88,34 @@ static void add_to(int64_t *word, int64_t n)
 
 /* ---- take ---- */
 
+/*
+ * A flush of nodes that were not flushed lately is all cache misses, each with little to do beside it. These
+ * begin them early: the first lines of what fold() works on while the rest of the tree is taken and the fence
+ * goes round; and the line of the next child while this one is dealt with. Not the slots: they belong to CPUs
+ * that may be writing them.
+ */
+#define PREFETCH_LINES 8u
+
+static void prefetch(const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes && i < (size_t)64 * PREFETCH_LINES; i += 64)
+		__builtin_prefetch((const char *)from + i, 1);
+}
+
+static void prefetch_for_fold(const struct pcpu_node *node, const struct pcpu_tree *tree)
+{
+	size_t values = node->fast.nr_stats * sizeof(int64_t);
+
+	prefetch(node->total, 4 * values); /* and local, pending, up: see node_layout() */
+	for (uint32_t i = 0; i < tree->bitmap_words; i++)
+		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1) {
+			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
+
+			if (cpu != direct_slot(tree))
+				prefetch(shadow_of(node, cpu), values);
+		}
+}
+
 /* The head of the list. Only the holder of the lock pops, so the node below the head stays where it is. */
 static struct pcpu_node *pop(struct pcpu_node *parent)
 {
@@ -127,6 +155,10 @@ static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 
 	while ((child = pop(node))) {
 		if (!is_done(p, child)) {
+			struct pcpu_node *after = __atomic_load_n(&node->changed_children, __ATOMIC_RELAXED);
+
+			if (after)
+				__builtin_prefetch(&after->visited, 1);
 			/* From here on a change puts it on the list anew. */
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
@@ -236,6 +268,7 @@ static void visit(struct pass *p, struct pcpu_node *node)
 	/* A clean node is on the list for what an earlier flush, of it alone, left in `up`; its bits are 0.
 	 */
 	take_bits(p, node);
+	prefetch_for_fold(node, p->tree);
 }
 
 /* Returns whether it ended before everything was taken. */
@@ -328,16 +361,13 @@ static void fold(struct pass *p, struct pcpu_node *node)
 	for (uint32_t i = 0; i < tree->bitmap_words; i++) {
 		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1) {
 			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
-			struct pcpu_node_slot *slot;
 
 			p->tree->visits++;
 			if (cpu == direct_slot(tree)) {
 				fold_slot(node, node->direct, node->direct_seen);
 				continue;
 			}
-			slot = slot_of(node, cpu);
-			fold_slot(node, slot->values,
-				  (int64_t *)(void *)pcpu_shadow_of(tree->region, (char *)slot->values));
+			fold_slot(node, slot_of(node, cpu)->values, shadow_of(node, cpu));
 		}
 	}
 	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
@@ -498,8 +528,7 @@ static uint64_t node_magnitude(const struct pcpu_node *node, unsigned *pairs)
 			++*pairs;
 			if (cpu != direct_slot(tree)) {
 				values = slot_of(node, cpu)->values;
-				shadow = (int64_t *)(void *)pcpu_shadow_of(tree->region,
-									   (const char *)values);
+				shadow = shadow_of(node, cpu);
 			}
 			sum = plus(sum, slot_magnitude(values, shadow, tree->nr_stats));
 		}

@@ -137,61 +137,72 @@ static size_t node_layout(const struct pcpu_tree *tree, struct pcpu_node *node)
 	return round_up(sizeof(*node) + total + 6 * values, PCPU_LINE_PAIR);
 }
 
-/* Slots for one more node. */
-static char *cut_slot(struct pcpu_tree *tree)
+/*
+ * Slots for one more node. Shadows have no epochs and lie close together, at the beginning of their run. Slabs
+ * that happen to follow each other, as they do in a region of the tree's own, are one run: nothing is left over
+ * between them, whatever the size of a slot.
+ */
+static bool cut_slots(struct pcpu_node *node, struct pcpu_tree *tree)
 {
 	struct slab *slab;
 	int64_t offset;
-	char *slot;
+	char *begin;
 
 	if (tree->slab_left < tree->slot_bytes) {
 		slab = malloc(sizeof(*slab));
 		if (!slab)
-			return NULL;
+			return false;
 		offset = pcpu_slots_alloc(&tree->region->cpu, tree->slab_bytes, PCPU_GRANULE);
 		if (offset < 0) {
 			free(slab);
-			return NULL;
+			return false;
 		}
 		slab->offset = offset;
 		slab->next = tree->slabs;
 		tree->slabs = slab;
-		tree->slab = pcpu_zone_at(&tree->region->cpu, offset, 0);
-		tree->slab_left = tree->slab_bytes;
+		begin = pcpu_zone_at(&tree->region->cpu, offset, 0);
+		if (begin != tree->slab + tree->slab_left) {
+			tree->run = tree->slab = begin;
+			tree->slab_left = 0;
+		}
+		tree->slab_left += tree->slab_bytes;
 	}
-	slot = tree->slab;
+	node->fast.slots = tree->slab;
+	node->shadows = pcpu_shadow_of(tree->region, tree->run) +
+			(size_t)(tree->slab - tree->run) / tree->slot_bytes * tree->nr_stats * sizeof(int64_t);
 	tree->slab += tree->slot_bytes;
 	tree->slab_left -= tree->slot_bytes;
-	return slot;
+	return true;
 }
 
 int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 {
 	struct pcpu_node *n = tree->spare;
-	char *slots;
+	char *slots, *shadows;
 
 	if (n) {
 		/* Its slots hold old values, which its last flush has brought into the shadow: they count as
 		 * 0. */
 		tree->spare = n->next_work;
-		slots = n->fast.slots;
 	} else {
 		if (tree->nr_nodes == tree->max_nodes)
 			return -ENOSPC;
 		n = aligned_alloc(PCPU_LINE_PAIR, tree->node_bytes);
 		if (!n)
 			return -ENOMEM;
-		slots = cut_slot(tree);
-		if (!slots) {
+		if (!cut_slots(n, tree)) {
 			free(n);
 			return -ENOSPC;
 		}
 		tree->nr_nodes++;
 	}
+	slots = n->fast.slots;
+	shadows = n->shadows;
 	memset(n, 0, tree->node_bytes);
 	node_layout(tree, n);
 	n->tree = tree;
 	n->fast.slots = slots;
+	n->shadows = shadows;
 	n->fast.stride = tree->region->cpu.stride;
 	n->fast.fast_slots = tree->region->sections ? tree->region->cpu.chunks : 0;
 	n->fast.nr_stats = tree->nr_stats;
@@ -210,8 +221,8 @@ int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 static void forget_orphans(struct pcpu_node *node)
 {
 	for (unsigned cpu = 0; cpu < direct_slot(node->tree); cpu++) {
-		int64_t *values = slot_of(node, cpu)->values;
-		int64_t *seen = (int64_t *)(void *)pcpu_shadow_of(node->tree->region, (char *)values);
+		const int64_t *values = slot_of(node, cpu)->values;
+		int64_t *seen = shadow_of(node, cpu);
 
 		for (uint32_t i = 0; i < node->fast.nr_stats; i++)
 			if (seen[i] != values[i])

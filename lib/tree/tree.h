@@ -49,9 +49,10 @@ struct pcpu_node {
 	int64_t *total;		  /* what readers see: this node and all below, as last flushed */
 	int64_t *local;		  /* the same, this node alone */
 	int64_t *direct;	  /* adds by threads that may not write slots: the slot after the last */
+	char *shadows;		  /* shadow of the slot of CPU 0: what flushes have seen of its values */
 	uint32_t dead;		  /* destroyed; a reference or a child still exists */
 	uint32_t unused;
-	uint64_t pad0[4];
+	uint64_t pad0[3];
 
 	/* Written once per slot and flush, by whoever makes the first add. */
 	uint32_t dirty __attribute__((aligned(PCPU_LINE_PAIR)));
@@ -107,6 +108,7 @@ struct pcpu_tree {
 	uint32_t nr_nodes;	 /* given out */
 	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
+	char *run;		 /* slabs one behind the other, of which the last has slots left: their start */
 	char *slab;		 /* slots not given out yet */
 	size_t slab_left;	 /* bytes */
 	struct slab *slabs;	 /* for the end */
@@ -138,6 +140,11 @@ struct slab {
 static inline struct pcpu_node_slot *slot_of(const struct pcpu_node *node, unsigned cpu)
 {
 	return (struct pcpu_node_slot *)(void *)(node->fast.slots + cpu * node->fast.stride);
+}
+
+static inline int64_t *shadow_of(const struct pcpu_node *node, unsigned cpu)
+{
+	return (int64_t *)(void *)(node->shadows + cpu * node->fast.stride);
 }
 
 /* The number of the direct slot, behind the real ones. */
