@@ -81,15 +81,16 @@ void name_node(const struct pcpu_node *node, bool target)
 	FIELD(node, what, fast.epoch);
 	FIELD(node, what, tree);
 	FIELD(node, what, parent);
-	model_name(&node->changed, offsetof(struct pcpu_node, dead) - offsetof(struct pcpu_node, changed), what,
-		   "pointers");
+	model_name(&node->changed, offsetof(struct pcpu_node, dead) - offsetof(struct pcpu_node, changed),
+		   what, "pointers");
 	FIELD(node, what, dead);
 	FIELD(node, what, dirty);
 	FIELD(node, what, scan);
 	FIELD(node, what, queued);
 	FIELD(node, what, next_changed);
 	FIELD(node, what, changed_children);
-	model_name(&node->visited, offsetof(struct pcpu_node, references) - offsetof(struct pcpu_node, visited), what,
+	model_name(&node->visited,
+		   offsetof(struct pcpu_node, references) - offsetof(struct pcpu_node, visited), what,
 		   "flush");
 	model_name(node->changed, bitmap, what, "changed[]");
 	model_name(node->taken, bitmap, what, "taken[]");
@@ -104,7 +105,8 @@ void name_node(const struct pcpu_node *node, bool target)
 	shadow = pcpu_shadow_of(tree->region, node->fast.slots);
 	model_name_copies(shadow, tree->slot_bytes, node->fast.stride, tree->region->cpu.chunks, 0, "shadow",
 			  "values");
-	model_name_copies(node->fast.slots, 8, node->fast.stride, tree->region->cpu.chunks, 1, "slot", "epoch");
-	model_name_copies(node->fast.slots + 8, values, node->fast.stride, tree->region->cpu.chunks, 1, "slot",
-			  "values");
+	model_name_copies(node->fast.slots, 8, node->fast.stride, tree->region->cpu.chunks, 1, "slot",
+			  "epoch");
+	model_name_copies(node->fast.slots + 8, values, node->fast.stride, tree->region->cpu.chunks, 1,
+			  "slot", "values");
 }

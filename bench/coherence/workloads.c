@@ -81,7 +81,8 @@ static void start_tree(unsigned depth)
 	static const struct pcpu_stat_desc stats[STATS] = {
 		{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}};
 	static const char *const names[] = {"", "a", "b", "c", "d"};
-	struct pcpu_tree_attr attr = {.size = sizeof(attr), .stats = stats, .nr_stats = STATS, .max_nodes = 64};
+	struct pcpu_tree_attr attr = {
+		.size = sizeof(attr), .stats = stats, .nr_stats = STATS, .max_nodes = 64};
 
 	must(pcpu_tree_create(&tree, &attr), "tree");
 	nodes[0] = pcpu_tree_root(tree);
@@ -285,10 +286,10 @@ static struct model_count handle_counts(void)
 {
 	/* The epoch shares the line of what adds read, as they read it as well. */
 	static const char *const fields[][2] = {
-		{"counter", "slots"},	   {"counter", "stride"},	  {"counter", "fast_slots"},
-		{"counter", "batch"},	   {"counter", "bias"},		  {"counter", "span"},
-		{"counter", "region"},	   {"counter", "node_words"},	  {"counter", "nr_slots"},
-		{"counter", "state"},	   {"node", "fast.slots"},	  {"node", "fast.stride"},
+		{"counter", "slots"},	   {"counter", "stride"},	{"counter", "fast_slots"},
+		{"counter", "batch"},	   {"counter", "bias"},		{"counter", "span"},
+		{"counter", "region"},	   {"counter", "node_words"},	{"counter", "nr_slots"},
+		{"counter", "state"},	   {"node", "fast.slots"},	{"node", "fast.stride"},
 		{"node", "fast.nr_stats"}, {"node", "fast.fast_slots"},
 	};
 	struct model_count sum = {0};

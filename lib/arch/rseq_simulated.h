@@ -28,7 +28,12 @@ char *pcpu_simulated_thread_pointer(void);
 void pcpu_simulated_begin(void);
 bool pcpu_simulated_store(void *word, uint64_t value);
 
-enum pcpu_simulated_result { PCPU_SIMULATED_DONE, PCPU_SIMULATED_ABORT, PCPU_SIMULATED_NO_CPU, PCPU_SIMULATED_NO_FIT };
+enum pcpu_simulated_result {
+	PCPU_SIMULATED_DONE,
+	PCPU_SIMULATED_ABORT,
+	PCPU_SIMULATED_NO_CPU,
+	PCPU_SIMULATED_NO_FIT
+};
 
 static inline uint32_t pcpu_simulated_cpu(ptrdiff_t offset)
 {
@@ -127,11 +132,13 @@ static inline void *pcpu_simulated_node_add(const struct pcpu_node_fast *fast, u
 	((slot) = (struct pcpu_node_slot *)pcpu_simulated_node_add(fast, index, n, &(cpu)))
 
 /* False when this thread has moved. */
-static inline bool pcpu_simulated_node_next(struct pcpu_node_slot *slot, uint32_t cpu, uint64_t stat, int64_t n)
+static inline bool pcpu_simulated_node_next(struct pcpu_node_slot *slot, uint32_t cpu, uint64_t stat,
+					    int64_t n)
 {
 	pcpu_simulated_begin();
 	return pcpu_simulated_cpu(PCPU_X86_OFFSET) == cpu &&
-	       pcpu_simulated_store(&slot->values[stat], pcpu_simulated_load(&slot->values[stat]) + (uint64_t)n);
+	       pcpu_simulated_store(&slot->values[stat],
+				    pcpu_simulated_load(&slot->values[stat]) + (uint64_t)n);
 }
 
 #define PCPU_X86_NODE_NEXT(slot, cpu, index, n, moved)                                                       \
