@@ -59,7 +59,9 @@
  * Pairs per hold of the lock: at about 100 ns for a line from another CPU some 200 us. Holding it for
  * everything kept the kernel's readers waiting 45 ms on 400 threads.
  */
+#ifndef PAIRS_PER_HOLD /* tests make it small */
 #define PAIRS_PER_HOLD 2048u
+#endif
 
 uint64_t pcpu_now(void)
 {
@@ -127,6 +129,7 @@ static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 
 	while ((child = pop(node))) {
 		if (!is_done(p, child)) {
+			PCPU_TREE_PAUSE();
 			/* From here on a change puts it on the list anew. */
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
@@ -171,6 +174,7 @@ static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
 {
 	struct pcpu_node *child = pop_child(p, node);
 
+	PCPU_TREE_PAUSE();
 	if (child || !__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
 		return child;
 	child = half_linked_child(p, node);
@@ -198,6 +202,7 @@ static void take_bits(struct pass *p, struct pcpu_node *node)
 		any |= bits != 0;
 		p->pairs += (unsigned)__builtin_popcountll(bits);
 	}
+	PCPU_TREE_PAUSE();
 	/* After the bits, see above. Pairs with the load of the epoch that follows the store of an add. */
 	if (any && p->forget)
 		__atomic_store_n(&node->fast.epoch, ++p->tree->epoch, __ATOMIC_SEQ_CST);
@@ -283,6 +288,7 @@ static void remember(struct pass *p)
 
 static void fence(struct pass *p)
 {
+	PCPU_TREE_PAUSE();
 	if (!p->took || !p->forget || p->tree->atomic)
 		return;
 	if (!pcpu_fence_process())
@@ -352,6 +358,7 @@ static void fold(struct pass *p, struct pcpu_node *node)
 		node->up[i] = parent ? 0 : (int64_t)up;
 	}
 	end_write(node);
+	PCPU_TREE_PAUSE();
 	if (!p->forget)
 		pcpu_node_raise(node);
 	else
