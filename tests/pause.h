@@ -6,6 +6,7 @@
 #ifndef PCPU_TESTS_PAUSE_H
 #define PCPU_TESTS_PAUSE_H
 
+#define _GNU_SOURCE /* before the first header, whatever the file is */
 #include <sched.h>
 
 __attribute__((unused)) static inline void pcpu_test_pause(void)
@@ -21,5 +22,8 @@ __attribute__((unused)) static inline void pcpu_test_pause(void)
 }
 
 #define PCPU_TREE_PAUSE pcpu_test_pause
+
+/* In the sections, before the commit; no register is free in all of them. */
+#define PCPU_X86_DELAY ".rept 20\n\tpause\n\t.endr\n\t"
 
 #endif /* PCPU_TESTS_PAUSE_H */

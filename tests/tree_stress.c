@@ -195,8 +195,8 @@ static void ping_add(unsigned number, void *arg)
 	for (int64_t i = 1; i <= ping.rounds; i++) {
 		pcpu_node_add(told.leaf[i % LEAVES], 0, 1);
 		__atomic_store_n(&ping.value, i, __ATOMIC_RELEASE);
-		for (int j = 0; j < 300 && __atomic_load_n(&ping.seen, __ATOMIC_ACQUIRE) < i; j++)
-			if (j > 200)
+		for (int j = 0; j < 200 && __atomic_load_n(&ping.seen, __ATOMIC_ACQUIRE) < i; j++)
+			if (j == 199)
 				sched_yield();
 	}
 }
@@ -225,7 +225,7 @@ static void first_add_after_a_flush(void)
 	char name[2] = "a";
 
 	begin();
-	ping.rounds = scaled(30000);
+	ping.rounds = scaled(20000);
 	ping.value = ping.seen = 0;
 	for (int i = 0; i < LEAVES; i++, name[0]++)
 		told.leaf[i] = node(node(root, name), "leaf");
@@ -471,7 +471,7 @@ static void snapshots_are_of_one_flush(void)
 
 /* ---- flushes of many holds, with changes to what they were done with ---- */
 
-#define WIDE 60
+#define WIDE 50
 
 static struct {
 	struct pcpu_node *middle[WIDE], *leaf[WIDE][WIDE];
@@ -494,7 +494,7 @@ static void wide_add(unsigned number, void *arg)
 
 static void wide_read(unsigned number, void *arg)
 {
-	long rounds = scaled(300);
+	long rounds = scaled(40);
 
 	(void)arg;
 	for (long i = 0; i < rounds; i++) {
