@@ -34,9 +34,12 @@ build build-tsan --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 
 # valgrind knows no rseq: the fallback. The unit tests without criterion, whose runner it would follow.
 PCPU_TEST_SCALE=-100
+PCPU_TEST_EMULATED=1
+export PCPU_TEST_EMULATED
 have valgrind && build build-valgrind --buildtype=debugoptimized -Dcriterion=disabled -Dbench=disabled &&
 	run build-valgrind --timeout-multiplier 20 --suite unit --suite program \
-		--wrapper "valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes"
+		--wrapper "valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes --max-threads=600"
+unset PCPU_TEST_EMULATED
 
 PCPU_TEST_SCALE=-20
 have aarch64-linux-gnu-gcc && have qemu-aarch64 &&
@@ -50,4 +53,4 @@ have musl-gcc &&
 
 have clang &&
 	CC=clang build build-clang --buildtype=release -Dbench=disabled &&
-	run build-clang --timeout-multiplier 5 --suite unit --suite program --suite variant
+	run build-clang --timeout-multiplier 5 --suite unit --suite program --suite asan --suite variant

@@ -843,7 +843,7 @@ Test(counter, node_words_are_given_back)
 }
 
 /* A machine without memory: the counter counts in its own words (I1). Sanitizers end where they get none. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef UNIT_SANITIZED
 Test(counter, out_of_memory)
 {
 	static struct pcpu_counter fresh = PCPU_COUNTER_INIT;
