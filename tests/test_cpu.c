@@ -118,7 +118,7 @@ Test(cpu, facts_of_a_machine)
 	expect_eq(get().slots_online, 6);
 	expect_eq(get().nodes, 2);
 	expect_eq(get().numa, PCPU_NUMA_PLACED);
-	expect_eq(get().batch, 1024);
+	expect_eq(get().batch, 2048);
 	expect_eq(pcpu_slot_node(3), 0);
 	expect_eq(pcpu_slot_node(8), 3);
 	expect_eq(pcpu_slot_node(10), -ENXIO);
@@ -143,7 +143,7 @@ Test(cpu, automatic_batch_grows)
 	expect_eq(get().batch, 16 * 512);
 	fake_machine("0-511", "0-1");
 	fake_start();
-	expect_eq(get().batch, 1024);
+	expect_eq(get().batch, 2048);
 }
 
 Test(cpu, placement_refused_is_reported)
