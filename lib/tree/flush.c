@@ -162,14 +162,11 @@ static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 
 	while ((child = pop(node))) {
 		if (!is_done(p, child)) {
-<<<<<<< HEAD
-			PCPU_TREE_PAUSE();
-=======
 			struct pcpu_node *after = __atomic_load_n(&node->changed_children, __ATOMIC_RELAXED);
 
 			if (after)
 				__builtin_prefetch(&after->visited, 1);
->>>>>>> refs/heads/tests
+			PCPU_TREE_PAUSE();
 			/* From here on a change puts it on the list anew. */
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
@@ -424,12 +421,8 @@ static void fold(struct pass *p, struct pcpu_node *node)
 		node->up[i] = parent ? 0 : (int64_t)up;
 	}
 	end_write(node);
-<<<<<<< HEAD
 	PCPU_TREE_PAUSE();
-	if (!p->forget)
-=======
 	if (!p->forget || node->kept)
->>>>>>> refs/heads/tests
 		pcpu_node_raise(node);
 	/* Release: who sees CLEAN sees the totals. Fails where a change came in. */
 	else if (__atomic_compare_exchange_n(&node->dirty, &state, CLEAN, false, __ATOMIC_SEQ_CST,

@@ -101,16 +101,12 @@ static void mark(struct pcpu_node *node, unsigned cpu)
 	uint64_t epoch = __atomic_load_n(&node->fast.epoch, __ATOMIC_SEQ_CST);
 	uint64_t *word = &node->changed[cpu / 64], bit = (uint64_t)1 << (cpu % 64);
 
-<<<<<<< HEAD
 	PCPU_TREE_PAUSE();
-	if (!(__atomic_load_n(word, __ATOMIC_SEQ_CST) & bit))
-=======
 	/*
 	 * A slot's bit is hardly ever set already, and a look before would fetch the line twice: once to read, once
 	 * to write. Direct adds come here every time.
 	 */
 	if (cpu != direct_slot(node->tree) || !(__atomic_load_n(word, __ATOMIC_SEQ_CST) & bit))
->>>>>>> refs/heads/tests
 		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
 	pcpu_node_raise(node);
 	PCPU_TREE_PAUSE();
