@@ -19,6 +19,10 @@ for seed in 1 2 3 $(od -An -N4 -tu4 /dev/urandom); do
 done
 unset PCPU_TEST_SEED
 
+# Told of an add, an exact read of a tree has it: 10^7 rounds.
+PCPU_TEST_SCALE=100
+run build-test --timeout-multiplier 10 --test-args=told "tree_stress rseq" "tree_stress atomic"
+
 # The races wide open for longer. The mutants' variants set their own scale.
 unset PCPU_TEST_SCALE
 run build-test --suite variant --repeat 5
