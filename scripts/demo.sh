@@ -45,7 +45,7 @@ echo "built"
 step "One worker per CPU: count /usr/share/doc and /usr/include, show the directories with most in them, compare
    all in all and by directory with find and wc"
 "$build/examples/scan" --interval 0.2 --top 5 --verify
-step "16 workers: the same"
+step "16 workers: the same, down to depth 1"
 "$build/examples/scan" --interval 0.05 --depth 1 --verify --workers 16
 
 step "The cost of an add"
