@@ -13,7 +13,8 @@ static const struct pcpu_stat_desc stats[NR_STATS] = {
 
 int main(void)
 {
-	struct pcpu_tree_attr attr = {.size = sizeof(attr), .name = "web", .stats = stats, .nr_stats = NR_STATS};
+	struct pcpu_tree_attr attr = {
+		.size = sizeof(attr), .name = "web", .stats = stats, .nr_stats = NR_STATS};
 	struct pcpu_node *root, *site, *page;
 	struct pcpu_tree *tree;
 

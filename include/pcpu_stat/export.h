@@ -51,7 +51,7 @@ typedef int (*pcpu_write_fn)(void *ctx, const char *buf, size_t len);
  * @return 0; -EINVAL; or what write returned
  *
  * Context: any thread; not a signal handler, not inside malloc, not inside pcpu_tree_walk. Cost: an EXACT flush
- * of the root; some tens of nanoseconds per sample, more for deep nodes; a call of write per 4 KiB.
+ * of the root; writing out the number and the path for each sample; a call of write per 4 KiB.
  */
 PCPU_API int pcpu_export_openmetrics(struct pcpu_tree *tree, pcpu_write_fn write, void *ctx);
 

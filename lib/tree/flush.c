@@ -588,6 +588,20 @@ static uint64_t node_magnitude(const struct pcpu_node *node, unsigned *pairs)
 }
 
 /*
+ * Is a child being linked right now? If not, whoever set `scan` was told of one that has been linked since: then
+ * it is on the list, and the next reader need not ask. Under the flush lock, as in next_child.
+ */
+static bool is_being_linked(struct pcpu_node *node)
+{
+	struct pass none = {.number = UINT64_MAX};
+
+	if (!__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST) || !half_linked_child(&none, node))
+		return false;
+	__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/*
  * Is more than the threshold missing from the node's total? Looks through what changed, and no further than
  * needed. The kernel keeps a running sum for this decision, which made every update pay for it (S2); a look
  * costs the reader at most what the flush that it may save would have. Where much changed by little, it does
@@ -606,8 +620,8 @@ static bool beyond_threshold(struct pcpu_node *top)
 	while (work && !beyond) {
 		node = work;
 		work = node->next_work;
-		if (__atomic_load_n(&node->scan, __ATOMIC_SEQ_CST)) {
-			beyond = true; /* a child is being linked: leave it to a flush */
+		if (__atomic_load_n(&node->scan, __ATOMIC_SEQ_CST) && is_being_linked(node)) {
+			beyond = true; /* leave it to a flush */
 			break;
 		}
 		sum = plus(sum, node_magnitude(node, &pairs));

@@ -62,7 +62,8 @@ void pcpu_node_queue(struct pcpu_node *node)
 					    __ATOMIC_SEQ_CST);
 		return;
 	}
-	if (state != QUEUED)
+	/* Many may be here at once, after a flush: one of them takes the line from the others. */
+	if (state != QUEUED && !__atomic_load_n(&parent->scan, __ATOMIC_SEQ_CST))
 		__atomic_store_n(&parent->scan, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -97,7 +98,11 @@ static void mark(struct pcpu_node *node, unsigned cpu)
 	uint64_t epoch = __atomic_load_n(&node->fast.epoch, __ATOMIC_SEQ_CST);
 	uint64_t *word = &node->changed[cpu / 64], bit = (uint64_t)1 << (cpu % 64);
 
-	if (!(__atomic_load_n(word, __ATOMIC_SEQ_CST) & bit))
+	/*
+	 * A slot's bit is hardly ever set already, and a look before would fetch the line twice: once to read, once
+	 * to write. Direct adds come here every time.
+	 */
+	if (cpu != direct_slot(node->tree) || !(__atomic_load_n(word, __ATOMIC_SEQ_CST) & bit))
 		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
 	pcpu_node_raise(node);
 	if (cpu != direct_slot(node->tree))

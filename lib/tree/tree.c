@@ -30,6 +30,10 @@ _Static_assert(offsetof(struct pcpu_node, fast) == 0 &&
 		       offsetof(struct pcpu_node, visited) % PCPU_LINE_PAIR == 0 &&
 		       offsetof(struct pcpu_node, visited) > offsetof(struct pcpu_node, dirty),
 	       "the kinds of line do not mix");
+_Static_assert(offsetof(struct pcpu_tree, fenced) < PCPU_LINE_PAIR &&
+		       offsetof(struct pcpu_tree, names_lock) >= PCPU_LINE_PAIR &&
+		       offsetof(struct pcpu_tree, flush_lock) % PCPU_LINE_PAIR == 0,
+	       "what marking reads lies apart from what flushes write");
 
 /* ---- fork: nobody may be in the middle of anything when the child gets its copy ---- */
 
@@ -303,12 +307,13 @@ static void destroy(struct pcpu_tree *tree)
 static int create(struct pcpu_tree **out, const struct pcpu_tree_attr *attr)
 {
 	int saved = errno, r;
-	struct pcpu_tree *tree = calloc(1, sizeof(*tree));
+	struct pcpu_tree *tree = aligned_alloc(PCPU_LINE_PAIR, sizeof(*tree));
 	void *map;
 
 	errno = saved;
 	if (!tree)
 		return -ENOMEM;
+	memset(tree, 0, sizeof(*tree));
 	tree->nr_stats = attr->nr_stats;
 	tree->batch = attr->batch ? attr->batch : DEFAULT_BATCH;
 	tree->max_nodes = attr->max_nodes ? attr->max_nodes : DEFAULT_MAX_NODES;

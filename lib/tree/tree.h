@@ -91,10 +91,13 @@ struct pcpu_node {
 };
 
 struct pcpu_tree {
+	/* Read when a change is made known; never written after the start, but for `fenced`. */
 	uint32_t nr_stats;
 	uint32_t batch;
 	uint32_t max_nodes;
 	uint32_t bitmap_words;
+	bool atomic; /* slots are changed by atomic operations: no fence on others is needed */
+	bool fenced; /* a fence on others works, so that what was flushed can be forgotten */
 	size_t slot_bytes, slab_bytes, node_bytes;
 	struct pcpu_region *region;
 	struct pcpu_node *root;
@@ -102,25 +105,23 @@ struct pcpu_tree {
 	struct pcpu_stat_desc *stats; /* one allocation with its strings */
 
 	/* Names. */
-	pthread_mutex_t names_lock;
+	pthread_mutex_t names_lock __attribute__((aligned(PCPU_LINE_PAIR)));
 	struct pcpu_node **hash; /* hash_size chains; a reservation of address space */
 	size_t hash_size;
 	uint32_t nr_nodes;	 /* given out */
 	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
-	char *run;		 /* slabs one behind the other, of which the last has slots left: their start */
-	char *slab;		 /* slots not given out yet */
-	size_t slab_left;	 /* bytes */
-	struct slab *slabs;	 /* for the end */
+	char *run;	    /* slabs one behind the other, of which the last has slots left: their start */
+	char *slab;	    /* slots not given out yet */
+	size_t slab_left;   /* bytes */
+	struct slab *slabs; /* for the end */
 
 	/* Flushing. */
-	pthread_mutex_t flush_lock;
+	pthread_mutex_t flush_lock __attribute__((aligned(PCPU_LINE_PAIR)));
 	uint64_t epoch;	       /* the last one given to a node */
 	uint64_t hold_began;   /* when the lock was last taken for a flush, ns */
 	uint64_t hot_read;     /* the same of the last hold in which hot slots were read */
 	uint64_t begun;	       /* number of the last flush that began; read without the lock */
-	bool atomic;	       /* slots are changed by atomic operations: no fence on others is needed */
-	bool fenced;	       /* a fence on others works, so that what was flushed can be forgotten */
 	bool forked;	       /* in a child of the process that made it */
 	uint64_t longest_hold; /* of the flush lock, ns; for the bench */
 	uint64_t visits;       /* pairs read by flushes; for tests and the bench */
