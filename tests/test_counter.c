@@ -136,7 +136,6 @@ Test(counter, layout)
 	expect_eq(offsetof(struct pcpu_counter, stride), 8);
 	expect_eq(offsetof(struct pcpu_counter, fast_slots), 16);
 	expect_eq(offsetof(struct pcpu_counter, bias), 24);
-	expect_eq(offsetof(struct pcpu_counter, span), 32);
 	/* Read-mostly words and words that all write: two lines apart (S0). */
 	expect(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= 128);
 	expect(sizeof(struct pcpu_counter_attr) == 40 && sizeof(struct pcpu_region_attr) == 32);
@@ -447,7 +446,6 @@ Test(counter, batch_changed_from_two_sides)
 		run_threads(4, change_batch, NULL);
 		expect(c.batch == 10 || c.batch == 1000);
 		expect_eq(c.bias, c.batch - 1);
-		expect_eq(c.span, 2 * (c.batch - 1));
 		pcpu_counter_destroy(&c);
 	}
 }

@@ -10,7 +10,7 @@
  *	     if (cpu >= C.fast_slots) goto no_cpu	unsigned: those, and ids never heard of
  *	     slot = C.slots + cpu * C.stride
  *	     new = slot.total + n
- *	     if (new - slot.carried + C.bias > C.span) goto no_fit	unsigned: |new - carried| > bias
+ *	     if (new - slot.carried + C.bias > 2 * C.bias) goto no_fit	unsigned: |new - carried| > bias
  *	     slot.total = new				the commit: one store, the last instruction
  *	end:
  *
@@ -22,6 +22,7 @@
  * address by register name, in no time, when both go through one plain base register (no index, and not
  * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
  * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
+ * Beyond that, an add takes as long as its loads take to issue, seven of them: so 2 * bias is computed.
  *
  * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays 0
  * where it decided against rseq: the section must not be entered then. It is declared const so that a function
@@ -67,11 +68,11 @@ PCPU_END_DECLS
 
 /*
  * Descriptor (label 3: version, flags, start, length, abort address), the abort handler's landing (label 4,
- * right behind the signature that the kernel demands, made to disassemble as ud1), and the arming.
- * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them
- * along. Clobbers rax. `abort` is where the landing jumps to.
+ * right behind the signature that the kernel demands, made to disassemble as ud1); rax = the descriptor.
+ * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them along.
+ * `abort` is where the landing jumps to.
  */
-#define PCPU_X86_SECTION_BEGIN(abort)                                                                        \
+#define PCPU_X86_SECTION(abort)                                                                              \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                                \
 	".balign 32\n"                                                                                       \
 	"3:\t.long 0, 0\n\t"                                                                                 \
@@ -82,7 +83,10 @@ PCPU_END_DECLS
 	".long 0x53053053\n"                                                                                 \
 	"4:\tjmp " abort "\n\t"                                                                              \
 	".popsection\n\t"                                                                                    \
-	"leaq 3b(%%rip), %%rax\n\t" PCPU_X86_ARM "1:\n\t"
+	"leaq 3b(%%rip), %%rax\n\t"
+
+/* The same, armed. Clobbers rax. */
+#define PCPU_X86_SECTION_BEGIN(abort) PCPU_X86_SECTION(abort) PCPU_X86_ARM "1:\n\t"
 
 /* rax = cpu_id; leave for `no_cpu` unless it is below the 32-bit limit at `limit`. */
 #define PCPU_X86_LOAD_CPU(limit, no_cpu)                                                                     \
@@ -90,31 +94,45 @@ PCPU_END_DECLS
 	"cmpl " limit ", %%eax\n\t"                                                                          \
 	"jae " no_cpu "\n\t"
 
+/* rax = this CPU's slot of the counter, out of its CPU id in rax. */
+#define PCPU_X86_FIND_SLOT                                                                                   \
+	"imulq %c[stride](%[ctr]), %%rax\n\t"                                                                \
+	"addq %c[slots](%[ctr]), %%rax\n\t"
+
+/* The operands that sections on counters have in common. */
+#define PCPU_X86_COUNTER_OPERANDS(c, n)                                                                      \
+	[ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                               \
+		[slots] "i"(offsetof(struct pcpu_counter, slots)),                                           \
+		[stride] "i"(offsetof(struct pcpu_counter, stride)),                                         \
+		[fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                                 \
+		[bias] "i"(offsetof(struct pcpu_counter, bias))
+
+/* From behind the section's start to its end: all that an add is. */
+#define PCPU_X86_COUNTER_ADD_BODY(no_cpu, no_fit)                                                            \
+	PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", no_cpu)                                                  \
+	PCPU_X86_FIND_SLOT                                                                                   \
+	"movq %c[bias](%[ctr]), %%rcx\n\t"                                                                   \
+	"movq (%%rax), %%rdx\n\t"                                                                            \
+	"leaq (%%rcx, %%rcx), %%r8\n\t"                                                                      \
+	"addq %[amount], %%rdx\n\t"                                                                          \
+	"addq %%rdx, %%rcx\n\t"                                                                              \
+	"subq 8(%%rax), %%rcx\n\t"                                                                           \
+	"cmpq %%r8, %%rcx\n\t"                                                                               \
+	"ja " no_fit "\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rax)\n"                                           \
+	"2:\n\t"
+
+#define PCPU_X86_COUNTER_ADD_CLOBBERS "rax", "rcx", "rdx", "r8", "memory", "cc"
+
 /*
  * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three
  * labels when that was not done; the rest of the arguments is the list of these labels, each once.
  */
 #define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \
 	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                \
-			     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */            \
-		     "imulq %c[stride](%[ctr]), %%rax\n\t"                                                   \
-		     "addq %c[slots](%[ctr]), %%rax\n\t"                                                     \
-		     "movq (%%rax), %%rdx\n\t"                                                               \
-		     "movq %c[bias](%[ctr]), %%rcx\n\t"                                                      \
-		     "subq 8(%%rax), %%rcx\n\t"                                                              \
-		     "addq %[amount], %%rdx\n\t"                                                             \
-		     "addq %%rdx, %%rcx\n\t"                                                                 \
-		     "cmpq %c[span](%[ctr]), %%rcx\n\t"                                                      \
-		     "ja %l[" #no_fit "]\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rax)\n"                         \
-		     "2:\n\t" PCPU_X86_DISARM                                                                \
+			     PCPU_X86_COUNTER_ADD_BODY("%l[" #no_cpu "]", "%l[" #no_fit "]") PCPU_X86_DISARM \
 		     : /* no outputs: compilers before gcc 11 have none here */                              \
-		     : [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                \
-		       [slots] "i"(offsetof(struct pcpu_counter, slots)),                                    \
-		       [stride] "i"(offsetof(struct pcpu_counter, stride)),                                  \
-		       [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                          \
-		       [bias] "i"(offsetof(struct pcpu_counter, bias)),                                      \
-		       [span] "i"(offsetof(struct pcpu_counter, span))                                       \
-		     : "rax", "rcx", "rdx", "memory", "cc"                                                   \
+		     : PCPU_X86_COUNTER_OPERANDS(c, n)                                                       \
+		     : PCPU_X86_COUNTER_ADD_CLOBBERS                                                         \
 		     : __VA_ARGS__)
 
 /*
