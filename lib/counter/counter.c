@@ -235,7 +235,8 @@ int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *at
 	if (a.batch > INT32_MAX || (a.flags & ~(PCPU_COUNTER_NODE_LEVEL | PCPU_COUNTER_NO_NODE_LEVEL)) ||
 	    a.flags == (PCPU_COUNTER_NODE_LEVEL | PCPU_COUNTER_NO_NODE_LEVEL))
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	region = a.region;
 	offset = grant(&region);
 	if (offset < 0 && a.region)
@@ -286,7 +287,8 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
 	if (batch > INT32_MAX)
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	if (batch == 0)
 		batch = pcpu_cpu.auto_batch;
 	if (batch == load_batch(c))
