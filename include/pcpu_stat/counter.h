@@ -209,7 +209,7 @@ PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
  *
  * @param c      the counter
  * @param batch  1 .. INT32_MAX; 0: automatic again; 1 makes read exact at rest, once each slot was used
- * @return 0; -EINVAL above INT32_MAX
+ * @return 0; -EINVAL above INT32_MAX; -EAGAIN in a signal handler that interrupts the library's start
  *
  * Context: any thread, inside malloc, after fork. Cost: a few stores to a line that every add reads;
  * with a node level an atomic exchange per node.

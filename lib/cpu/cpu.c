@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "arch/area.h"
 #include "arch/rseq.h"
 #include "cpu/fence.h"
 #include "cpu/rseq.h"
 #include "version.h"
-
-enum { NOT_STARTED, STARTING, STARTED };
 
 /*
  * The automatic batch. A carry that two CPUs contend for costs about as much as 100 adds that stay on their
@@ -89,20 +89,36 @@ static int backend_from_environment(void)
 	return -1;
 }
 
-void pcpu_cpu_start(void)
+/* This thread, process and all: a forked child has another number than the thread that called fork. */
+static uint64_t this_thread(void)
 {
-	uint32_t expected = NOT_STARTED;
+	return (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)syscall(SYS_gettid);
+}
 
-	if (__atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE) == STARTED)
-		return;
-	if (__atomic_compare_exchange_n(&pcpu_cpu.started, &expected, STARTING, false, __ATOMIC_ACQUIRE,
-					__ATOMIC_ACQUIRE)) {
-		start(&pcpu_linux, backend_from_environment());
-		__atomic_store_n(&pcpu_cpu.started, STARTED, __ATOMIC_RELEASE);
-		return;
-	}
-	while (__atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE) != STARTED)
+bool pcpu_cpu_start(void)
+{
+	static uint64_t starter; /* the thread that starts, or did; 0: none yet */
+	uint64_t self, other = 0;
+
+	if (pcpu_cpu_started())
+		return true;
+	self = this_thread();
+	while (!__atomic_compare_exchange_n(&starter, &other, self, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_ACQUIRE)) {
+		if (pcpu_cpu_started())
+			return true;
+		/* A signal handler in the middle of it must not wait for what it interrupts. */
+		if (other == self)
+			return false;
+		/* A thread of the process that we were forked from never finishes here: begin anew in its place. */
+		if (other >> 32 != self >> 32)
+			continue;
 		sched_yield();
+		other = 0;
+	}
+	start(&pcpu_linux, backend_from_environment());
+	__atomic_store_n(&pcpu_cpu.started, true, __ATOMIC_RELEASE);
+	return true;
 }
 
 __attribute__((constructor)) static void start_early(void)
@@ -113,7 +129,7 @@ __attribute__((constructor)) static void start_early(void)
 void pcpu_cpu_restart(const struct pcpu_os *os, int backend)
 {
 	start(os, backend < 0 ? backend_from_environment() : backend);
-	__atomic_store_n(&pcpu_cpu.started, STARTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&pcpu_cpu.started, true, __ATOMIC_RELEASE);
 }
 
 unsigned pcpu_current_slot(void)
@@ -161,7 +177,8 @@ int pcpu_get_info(struct pcpu_info *info)
 
 	if (!info || info->size < oldest)
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	given = info->size;
 	facts.slots = p->topology.slots;
 	facts.slots_online = p->topology.online;
@@ -194,7 +211,8 @@ int pcpu_slot_node(unsigned slot)
 {
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	if (slot >= t->slots || t->slot_index[slot] < 0)
 		return -ENXIO;
 	return t->node_id[t->slot_index[slot]];
