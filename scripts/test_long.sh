@@ -54,3 +54,16 @@ have musl-gcc &&
 have clang &&
 	CC=clang build build-clang --buildtype=release -Dbench=disabled &&
 	run build-clang --timeout-multiplier 5 --suite unit --suite program --suite asan --suite variant
+
+# Models, and that each fails with a step of its argument taken out.
+if have spin; then
+	echo "== models"
+	tests/models/run.sh >build-models.out 2>&1
+	grep -v '^ok' build-models.out
+	good=$(grep -c '^ok' build-models.out)
+	bad=$(grep -c '^not ok' build-models.out)
+	grep -q '^1\.\.' build-models.out || bad=$((bad + 1))
+	echo "   $good passed, $bad failed"
+	passed=$((passed + good))
+	failed=$((failed + bad))
+fi
