@@ -114,10 +114,13 @@ PCPU_API void pcpu_counter_destroy(struct pcpu_counter *c);
  * @param n  amount, may be negative; sums wrap at 64 bits
  *
  * Context: any thread, also one the library never saw; signal handler; inside malloc; before constructors;
- * after fork. Cost: two fifths (inline) to three fifths (called) of `thread_local += n` where the CPU forwards
- * stores by register name, more elsewhere (bench_counter --bars prints the ratios); one atomic add to a shared
- * word per batch, and for each amount of the batch or more: choose a batch well above the usual amount. Called,
- * it is fastest while the thread runs no other section in between (adds compiled in, or to a tree).
+ * after fork. Not where a thread borrows another one's thread pointer, or made one up: the child of vfork, or of
+ * a bare clone without the C library. The kernel updates no CPU id there, and adds can be lost.
+ *
+ * Cost: two fifths (inline) to three fifths (called) of `thread_local += n` where the CPU forwards stores by
+ * register name, more elsewhere (bench_counter --bars prints the ratios); one atomic add to a shared word per
+ * batch, and for each amount of the batch or more: choose a batch well above the usual amount. Called, it is
+ * fastest while the thread runs no other section in between (adds compiled in, or to a tree).
  */
 PCPU_COUNTER_UPDATE void pcpu_counter_add(struct pcpu_counter *c, int64_t n);
 /** pcpu_counter_add(c, -n), also for INT64_MIN (which wraps to itself). */
