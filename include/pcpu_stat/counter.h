@@ -163,7 +163,9 @@ PCPU_API int64_t pcpu_counter_sum_positive(const struct pcpu_counter *c);
  *
  * Both are slots * (batch - 1), and with a node level nodes * (node batch - 1) more. They depend neither on
  * the number of threads nor on that of adds, and some sequence of adds reaches them. After the batch was
- * made smaller, slots that still hold more than it allows count with what they hold.
+ * made smaller, slots that still hold more than it allows count with what they hold. In a child forked while
+ * another thread was in the middle of an add, that add stays under way for good: sum is exact there, while read,
+ * the bounds and what compare concludes from them may be off by its amount.
  *
  * @param c      the counter
  * @param below  out, >= 0; saturates at INT64_MAX

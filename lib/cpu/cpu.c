@@ -26,7 +26,13 @@
 #define AUTO_BATCH_PER_CPU 16u
 
 struct pcpu_cpu pcpu_cpu;
-static uint64_t bad_stats;
+
+/*
+ * Exported as a datum, not for callers: where both products are loaded, the first one answers pcpu_get_info, and
+ * the other one counts here as well.
+ */
+PCPU_API extern uint64_t pcpu_bad_stats;
+uint64_t pcpu_bad_stats;
 
 /* The area that updates use names the CPU we run on; negative in an unregistered thread. */
 static int32_t area_cpu(void)
@@ -150,7 +156,7 @@ unsigned pcpu_current_slot(void)
 
 void pcpu_cpu_count_bad_stat(void)
 {
-	__atomic_fetch_add(&bad_stats, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pcpu_bad_stats, 1, __ATOMIC_RELAXED);
 }
 
 int pcpu_copy_attr(void *to, size_t size, size_t oldest, const void *from)
@@ -188,7 +194,7 @@ int pcpu_get_info(struct pcpu_info *info)
 	facts.rseq = p->rseq;
 	facts.fences = pcpu_fence_kinds() & (PCPU_FENCE_PROCESS | PCPU_FENCE_GLOBAL);
 	facts.batch = p->auto_batch;
-	facts.bad_stats = __atomic_load_n(&bad_stats, __ATOMIC_RELAXED);
+	facts.bad_stats = __atomic_load_n(&pcpu_bad_stats, __ATOMIC_RELAXED);
 	memset(info, 0, given);
 	memcpy(info, &facts, given < sizeof(facts) ? given : sizeof(facts));
 	info->size = given;
