@@ -412,11 +412,12 @@ void model_print_fields(uint64_t operations)
 			continue;
 		snprintf(label, sizeof(label), "%s.%s", name->object, name->field);
 		printf("  %-26s %9.5f %9.5f %9.5f %9.5f %9.4f %9.4f", label, (double)c->transfers / n,
-		       (double)c->remote / n, (double)c->upgrades / n, (double)c->invalidations / n, (double)c->reads / n,
-		       (double)c->writes / n);
+		       (double)c->remote / n, (double)c->upgrades / n, (double)c->invalidations / n,
+		       (double)c->reads / n, (double)c->writes / n);
 		for (unsigned j = 0; j < model.nr_names; j++)
 			if (j != order[i] && name->blame[j])
-				printf("  %.0f%% for %s.%s", 100 * (double)name->blame[j] / (double)c->transfers,
+				printf("  %.0f%% for %s.%s",
+				       100 * (double)name->blame[j] / (double)c->transfers,
 				       model.names[j].object, model.names[j].field);
 		if (c->foreign)
 			printf("  %.5f from other CPUs", (double)c->foreign / n);

@@ -122,7 +122,7 @@ void *__tsan_memset(void *to, int value, size_t bytes)
 	ATOMIC_CHANGE(bits, type, exchange, n)                                                               \
 	ATOMIC_CHANGE(bits, type, fetch_add, old + n)                                                        \
 	ATOMIC_CHANGE(bits, type, fetch_sub, old - n)                                                        \
-	ATOMIC_CHANGE(bits, type, fetch_and, old & n)                                                        \
+	ATOMIC_CHANGE(bits, type, fetch_and, old &n)                                                         \
 	ATOMIC_CHANGE(bits, type, fetch_or, old | n)                                                         \
 	ATOMIC_CHANGE(bits, type, fetch_xor, old ^ n)                                                        \
 	ATOMIC_CHANGE(bits, type, fetch_nand, ~(old & n))                                                    \
@@ -142,7 +142,8 @@ void *__tsan_memset(void *to, int value, size_t bytes)
 	int __tsan_atomic##bits##_compare_exchange_strong(volatile type *p, type *expected, type desired,    \
 							  int order, int failure)                            \
 	{                                                                                                    \
-		type old = __tsan_atomic##bits##_compare_exchange_val(p, *expected, desired, order, failure); \
+		type old =                                                                                   \
+			__tsan_atomic##bits##_compare_exchange_val(p, *expected, desired, order, failure);   \
 		bool same = old == *expected;                                                                \
                                                                                                              \
 		*expected = old;                                                                             \

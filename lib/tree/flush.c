@@ -456,8 +456,8 @@ static void unlist(struct pcpu_node *node)
 	struct pcpu_node *before = node, *next;
 
 	if (__atomic_load_n(&node->queued, __ATOMIC_SEQ_CST) != IDLE &&
-	    !__atomic_compare_exchange_n(&node->parent->changed_children, &before, after, false, __ATOMIC_SEQ_CST,
-					 __ATOMIC_SEQ_CST)) {
+	    !__atomic_compare_exchange_n(&node->parent->changed_children, &before, after, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		/* Not the head: that is in `before`. Not there at all if it was being linked when we forked. */
 		for (; before; before = next) {
 			next = __atomic_load_n(&before->next_changed, __ATOMIC_RELAXED);

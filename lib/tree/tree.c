@@ -168,8 +168,9 @@ static bool cut_slots(struct pcpu_node *node, struct pcpu_tree *tree)
 		tree->slab_left += tree->slab_bytes;
 	}
 	node->fast.slots = tree->slab;
-	node->shadows = pcpu_shadow_of(tree->region, tree->run) +
-			(size_t)(tree->slab - tree->run) / tree->slot_bytes * tree->nr_stats * sizeof(int64_t);
+	node->shadows = pcpu_shadow_of(tree->region, tree->run) + (size_t)(tree->slab - tree->run) /
+									  tree->slot_bytes * tree->nr_stats *
+									  sizeof(int64_t);
 	tree->slab += tree->slot_bytes;
 	tree->slab_left -= tree->slot_bytes;
 	return true;

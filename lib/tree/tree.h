@@ -108,10 +108,10 @@ struct pcpu_tree {
 	uint32_t nr_nodes;	 /* given out */
 	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
-	char *run;		 /* slabs one behind the other, of which the last has slots left: their start */
-	char *slab;		 /* slots not given out yet */
-	size_t slab_left;	 /* bytes */
-	struct slab *slabs;	 /* for the end */
+	char *run;	    /* slabs one behind the other, of which the last has slots left: their start */
+	char *slab;	    /* slots not given out yet */
+	size_t slab_left;   /* bytes */
+	struct slab *slabs; /* for the end */
 
 	/* Flushing. */
 	pthread_mutex_t flush_lock __attribute__((aligned(PCPU_LINE_PAIR)));
