@@ -18,7 +18,8 @@ if [ "${PCPU_TEST_GOLDEN-}" = write ]; then
 fi
 for nodes in 0 1 1000; do
 	for format in openmetrics prometheus json; do
-		ok "$format of $nodes more nodes is written" sh -c "LC_ALL=C $print $format $nodes >$scratch/$nodes.$format"
+		ok "$format of $nodes more nodes is written" \
+			sh -c "LC_ALL=C $print $format $nodes >$scratch/$nodes.$format"
 	done
 done
 for format in openmetrics prometheus json; do
@@ -39,7 +40,8 @@ fi
 # The interpreter that has the module is not always the first one.
 python=
 for candidate in python3 /usr/bin/python3; do
-	[ -n "$python" ] || ! "$candidate" -c 'import prometheus_client.openmetrics.parser' 2>/dev/null || python=$candidate
+	[ -z "$python" ] && "$candidate" -c 'import prometheus_client.openmetrics.parser' 2>/dev/null &&
+		python=$candidate
 done
 for nodes in 0 1 1000; do
 	if [ -n "$python" ]; then
@@ -64,7 +66,8 @@ import() {
 	rm -rf "$scratch/blocks"
 	promtool tsdb create-blocks-from openmetrics "$scratch/dated" "$scratch/blocks" >"$scratch/import" 2>&1 ||
 		{ cat "$scratch/import"; return 1; }
-	series=$(awk 'NR == 1 && $12 == "NUM" && $13 == "SERIES" { known = 1 } END { if (known) print $7 }' "$scratch/import")
+	series=$(awk 'NR == 1 && $12 == "NUM" && $13 == "SERIES" { known = 1 } END { if (known) print $7 }' \
+		"$scratch/import")
 	cat "$scratch/import"
 	[ "$series" -eq "$(grep -vc '^#' "$1")" ]
 }

@@ -18,53 +18,65 @@
 static struct pcpu_counter c = PCPU_COUNTER_INIT;
 static int64_t handled, stop;
 
+/*
+ * The signals come from a timer that the handler winds up again, so that the program goes on for a while
+ * between two of them however slow the machine is.
+ */
+static timer_t timer;
+static int wound;
+
+static void wind_up(void)
+{
+	struct itimerspec spec = {.it_value = {.tv_nsec = 3000 + 1000 * (handled % 16)}};
+
+	if (__atomic_load_n(&wound, __ATOMIC_RELAXED) && timer_settime(timer, 0, &spec, NULL))
+		abort();
+}
+
 static void add_in_handler(int signal)
 {
 	(void)signal;
 	pcpu_counter_add(&c, 1);
 	__atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
+	wind_up();
 }
 
-/* A signal every @microseconds to this process, which has one thread as long as this matters; 0: no more. */
-static void beat(timer_t timer, long microseconds)
+static void start_signals(void)
 {
-	struct timespec every = {.tv_nsec = 1000 * microseconds};
-	struct itimerspec spec = {.it_interval = every, .it_value = every};
+	struct sigaction action = {.sa_handler = add_in_handler, .sa_flags = SA_RESTART};
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
 
-	if (timer_settime(timer, 0, &spec, NULL))
-		abort();
-}
-
-static timer_t start_timer(int signal, void (*handler)(int))
-{
-	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
-	timer_t timer;
-
-	sigaction(signal, &action, NULL);
+	handled = 0;
+	wound = 1;
+	sigaction(SIGUSR1, &action, NULL);
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer))
 		abort();
-	return timer;
+	wind_up();
+}
+
+static void stop_signals(void)
+{
+	__atomic_store_n(&wound, 0, __ATOMIC_RELAXED);
+	timer_delete(timer);
 }
 
 static void storm(uint32_t batch, int64_t wanted)
 {
 	struct pcpu_counter_attr attr = {.size = sizeof(attr), .batch = batch};
-	timer_t timer = start_timer(SIGUSR1, add_in_handler);
 	int64_t made = 0, sum;
 
 	pcpu_counter_destroy(&c);
 	if (pcpu_counter_init(&c, &attr))
 		abort();
-	handled = 0;
-	beat(timer, 20);
+	start_signals();
 	for (; __atomic_load_n(&handled, __ATOMIC_RELAXED) < wanted; made += 100)
 		for (int i = 0; i < 100; i++)
 			pcpu_counter_add(&c, 1);
-	beat(timer, 0);
-	timer_delete(timer);
+	stop_signals();
 	sum = pcpu_counter_sum(&c);
-	if (getenv("PCPU_TEST_EXPECT_LOSS"))
+	if (getenv("PCPU_TEST_EXPECT_LOSS") && !in_sections())
+		tap_skip("the mutant is noticed", "there are no sections here to leave unarmed");
+	else if (getenv("PCPU_TEST_EXPECT_LOSS"))
 		tap_ok(sum != made + handled, "storm: the mutant is noticed, %lld off",
 		       (long long)(made + handled - sum));
 	else
@@ -129,14 +141,12 @@ static void first_call(void)
 
 static void interrupted_calls(void)
 {
-	timer_t timer = start_timer(SIGUSR1, add_in_handler);
 	int64_t made = 0, drained = 0;
 
 	pcpu_counter_destroy(&c);
 	if (pcpu_counter_init(&c, NULL))
 		abort();
-	handled = 0;
-	beat(timer, 20);
+	start_signals();
 	for (long i = 0; i < scaled(500000); i++) {
 		int64_t below, above;
 
@@ -147,8 +157,7 @@ static void interrupted_calls(void)
 		pcpu_counter_error(&c, &below, &above);
 		pcpu_counter_compare(&c, 10);
 	}
-	beat(timer, 0);
-	timer_delete(timer);
+	stop_signals();
 	drained += pcpu_counter_drain(&c);
 	tap_ok(drained == made + handled, "interrupted calls: %lld drained, %lld added, %lld in handlers",
 	       (long long)drained, (long long)made, (long long)handled);

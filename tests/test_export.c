@@ -255,9 +255,40 @@ Test(export, cumulative)
 	pcpu_tree_destroy(tree);
 }
 
+/* A root and @n children, and room for no more. */
+static struct pcpu_tree *full_tree(unsigned n)
+{
+	struct pcpu_tree_attr attr = {
+		.size = sizeof(attr), .stats = export_stats, .nr_stats = NR_STATS, .max_nodes = n + 1};
+	struct pcpu_tree *tree;
+
+	must(pcpu_tree_create(&tree, &attr), "pcpu_tree_create");
+	for (unsigned i = 0; i < n; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%u", i);
+		make_node(pcpu_tree_root(tree), name);
+	}
+	return tree;
+}
+
+/* Destroy a child and make another of that name, which takes its place if nobody holds it. */
+static void replace(struct pcpu_tree *tree, unsigned i)
+{
+	struct pcpu_node *node;
+	char name[16];
+
+	snprintf(name, sizeof(name), "n%u", i);
+	expect_eq(pcpu_node_find(&node, tree, name), 0);
+	expect_eq(pcpu_node_destroy(node), 0);
+	expect_eq(pcpu_node_create(&node, pcpu_tree_root(tree), name), 0);
+	pcpu_node_add(node, 0, 1);
+	pcpu_node_put(node);
+}
+
 Test(export, failing_sinks)
 {
-	struct pcpu_tree *tree = make_export_tree(300);
+	struct pcpu_tree *tree = full_tree(300);
 
 	for (unsigned i = 0; i < NR_EXPORTS; i++) {
 		struct text whole = {0};
@@ -276,15 +307,9 @@ Test(export, failing_sinks)
 		}
 		free(whole.bytes);
 	}
-	/* No reference was left behind: everything goes, deepest first. */
-	for (unsigned n = 0; n < 300; n++) {
-		struct pcpu_node *node;
-		char path[32];
-
-		snprintf(path, sizeof(path), "more/%u", n);
-		expect_eq(pcpu_node_find(&node, tree, path), 0);
-		expect_eq(pcpu_node_destroy(node), 0);
-	}
+	/* No reference was left behind. */
+	for (unsigned n = 0; n < 300; n++)
+		replace(tree, n);
 	pcpu_tree_destroy(tree);
 }
 
@@ -436,64 +461,29 @@ Test(export, stepping)
 	pcpu_tree_destroy(tree);
 }
 
-/* Nobody waits for a sink: it may destroy what is being written. */
-struct destroyer {
-	struct pcpu_tree *tree;
-	unsigned next;
-};
-
-static int destroy_some(void *ctx, const char *buf, size_t len)
-{
-	struct destroyer *d = ctx;
-	struct pcpu_node *node;
-	char path[32];
-
-	(void)buf;
-	(void)len;
-	for (unsigned i = 0; i < 3 && d->next < 300; i++, d->next++) {
-		snprintf(path, sizeof(path), "more/%u", d->next);
-		if (pcpu_node_find(&node, d->tree, path) == 0)
-			expect_eq(pcpu_node_destroy(node), 0);
-		expect_eq(pcpu_node_create(&node, pcpu_tree_root(d->tree), path + 5), 0);
-		pcpu_node_put(node);
-	}
-	return 0;
-}
-
-Test(export, destroying_sinks)
-{
-	for (unsigned i = 0; i < NR_EXPORTS; i++) {
-		struct destroyer d = {.tree = make_export_tree(300)};
-
-		expect_eq(exports[i](d.tree, destroy_some, &d), 0);
-		expect(d.next > 20);
-		pcpu_tree_destroy(d.tree);
-	}
-}
-
-#define CHURNED 40u
+#define CHURNED 1000u
 
 struct churn {
 	struct pcpu_tree *tree;
 	bool stop;
+	struct text text;
+	unsigned at;
 };
+
+static void churn_some(struct churn *c, unsigned n)
+{
+	for (; n; n--) {
+		c->at = (c->at * 5 + 7) % CHURNED; /* comes by all of them */
+		replace(c->tree, c->at);
+	}
+}
 
 static void *churn(void *ctx)
 {
 	struct churn *c = ctx;
-	struct pcpu_node *nodes[CHURNED] = {0};
-	unsigned at = 0;
 
-	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
-		char name[16];
-
-		at = (at * 5 + 7) % CHURNED;
-		if (nodes[at])
-			expect_eq(pcpu_node_destroy(nodes[at]), 0);
-		snprintf(name, sizeof(name), "n%u", at);
-		expect_eq(pcpu_node_create(&nodes[at], pcpu_tree_root(c->tree), name), 0);
-		pcpu_node_add(nodes[at], 0, 1);
-	}
+	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED))
+		churn_some(c, 1);
 	return NULL;
 }
 
@@ -528,14 +518,47 @@ static int64_t check_churned(const char *text)
 	return total;
 }
 
+/* Nobody waits for a sink: it may destroy what is being written, and make it again behind the writer's back. */
+static int take_and_churn(void *ctx, const char *buf, size_t len)
+{
+	struct churn *c = ctx;
+
+	churn_some(c, CHURNED / 50);
+	return take(&c->text, buf, len);
+}
+
+Test(export, destroying_sinks)
+{
+	/* A place more than names: the writer holds a node when its sink comes to it. */
+	struct churn c = {.tree = full_tree(CHURNED + 1)};
+	struct pcpu_node *node;
+
+	expect_eq(pcpu_node_find(&node, c.tree, "n1000"), 0);
+	expect_eq(pcpu_node_destroy(node), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		memset(&c.text, 0, sizeof(c.text));
+		expect_eq(pcpu_export_openmetrics(c.tree, take_and_churn, &c), 0);
+		expect(c.text.pieces > 20);
+		expect(check_churned(c.text.bytes) >= 0);
+		free(c.text.bytes);
+		memset(&c.text, 0, sizeof(c.text));
+		expect_eq(pcpu_export_json(c.tree, take_and_churn, &c), 0);
+		free(c.text.bytes);
+	}
+	pcpu_tree_destroy(c.tree);
+}
+
 Test(export, churn)
 {
-	struct churn c = {.tree = make_tree("t", export_stats, NR_STATS)};
+	struct churn c = {.tree = full_tree(CHURNED + 1)};
+	struct pcpu_node *node;
 	pthread_t thread;
 	int64_t last = 0;
 
+	expect_eq(pcpu_node_find(&node, c.tree, "n1000"), 0);
+	expect_eq(pcpu_node_destroy(node), 0);
 	expect_eq(pthread_create(&thread, NULL, churn, &c), 0);
-	for (unsigned i = 0; i < 1000 || last < 1000; i++) {
+	for (unsigned i = 0; i < 100 || last < 1000; i++) {
 		char *text = export_all(c.tree, pcpu_export_openmetrics);
 		int64_t total = check_churned(text);
 

@@ -77,7 +77,7 @@ struct pcpu_counter_attr {
 /**
  * Make a counter.
  *
- * The automatic batch is max(1024, 16 * CPUs online): so large that carries, which wait for a line that
+ * The automatic batch is max(2048, 16 * CPUs online): so large that carries, which wait for a line that
  * another CPU wrote, are a small part of what adds cost, and that this line, which all CPUs share, has time
  * for all of them. Choose a smaller one where read must be close without asking for sum; pcpu_counter_compare
  * is exact at any batch.

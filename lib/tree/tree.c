@@ -122,11 +122,13 @@ static size_t node_layout(const struct pcpu_tree *tree, struct pcpu_node *node)
 	size_t bitmap = round_up(tree->bitmap_words * sizeof(uint64_t), PCPU_LINE_PAIR);
 	size_t values = tree->nr_stats * sizeof(int64_t);
 	char *at = (char *)(node + 1);
-	size_t taken = bitmap, total = taken + tree->bitmap_words * sizeof(uint64_t);
+	size_t taken = bitmap, hot = taken + tree->bitmap_words * sizeof(uint64_t);
+	size_t total = hot + tree->bitmap_words * sizeof(uint64_t);
 
 	if (node) {
 		node->changed = (uint64_t *)(void *)at;
 		node->taken = (uint64_t *)(void *)(at + taken);
+		node->hot = (uint64_t *)(void *)(at + hot);
 		node->total = (int64_t *)(void *)(at + total);
 		node->local = (int64_t *)(void *)(at + total + values);
 		node->pending = (int64_t *)(void *)(at + total + 2 * values);

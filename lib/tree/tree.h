@@ -71,6 +71,9 @@ struct pcpu_node {
 	struct pcpu_node *next_work, *next_done;
 	struct pcpu_node *aside; /* children popped in vain; by next_work */
 	uint64_t *taken;	 /* slots to be read by the flush under way */
+	uint64_t *hot;		 /* slots that change during every flush: not taken off the list (flush.c) */
+	uint32_t amid;		 /* flushes in a row during which something changed here */
+	uint32_t kept;		 /* hot slots changed: the node stays on the lists */
 	int64_t *pending;	 /* for total: from slots and children */
 	int64_t *up;		 /* in total, and the parent does not know yet */
 	int64_t *direct_seen;	 /* shadow of direct */
@@ -116,6 +119,8 @@ struct pcpu_tree {
 	/* Flushing. */
 	pthread_mutex_t flush_lock __attribute__((aligned(PCPU_LINE_PAIR)));
 	uint64_t epoch;	       /* the last one given to a node */
+	uint64_t hold_began;   /* when the lock was last taken for a flush, ns */
+	uint64_t hot_read;     /* the same of the last hold in which hot slots were read */
 	uint64_t begun;	       /* number of the last flush that began; read without the lock */
 	bool forked;	       /* in a child of the process that made it */
 	uint64_t longest_hold; /* of the flush lock, ns; for the bench */
