@@ -44,20 +44,21 @@ struct pcpu_counter {
 	int64_t direct;	 /* adds that went past the slots */
 	int64_t base;	 /* sum = slots + direct - base */
 	uint32_t widest; /* the largest bias that any slot may have been filled under */
-	uint32_t flags;
+	uint32_t reserved_word;
 	uint64_t reserved_shared[4];
 };
 
-/** Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails.
+/**
+ * Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails.
+ * (Every member has its 0, as compilers warn of those left out.)
  */
+/* clang-format off */
 #define PCPU_COUNTER_INIT                                                                                    \
 	{                                                                                                    \
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0,   \
-			0, 0,                                                                                \
-		{                                                                                            \
-			0, 0, 0, 0                                                                           \
-		}                                                                                            \
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0},            \
+		0, 0, 0, 0, 0, {0, 0, 0, 0}                                                                  \
 	}
+/* clang-format on */
 
 /** Carry by way of one word per NUMA node, also where that is not the default (machines with one node). */
 #define PCPU_COUNTER_NODE_LEVEL 1u
@@ -194,8 +195,8 @@ PCPU_API int pcpu_counter_compare(const struct pcpu_counter *c, int64_t value);
  * @param c      the counter
  * @param value  what the sum becomes
  *
- * Context: any thread, inside malloc, after fork; a signal handler if it interrupts no set or drain of the
- * same counter for ever. Cost: O(slots) loads.
+ * Context: any thread, signal handler, inside malloc, after fork. Cost: O(slots) loads and two atomic
+ * operations; again for each set or drain that comes in between.
  */
 PCPU_API void pcpu_counter_set(struct pcpu_counter *c, int64_t value);
 
@@ -205,7 +206,7 @@ PCPU_API void pcpu_counter_set(struct pcpu_counter *c, int64_t value);
  * @param c  the counter
  * @return what was taken away
  *
- * Context: as pcpu_counter_set. Cost: O(slots) loads and two atomic operations; slots are only read.
+ * Context, cost: the same. Slots are only read.
  */
 PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
 
@@ -221,7 +222,7 @@ PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
  */
 PCPU_API int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch);
 
-/** The part of pcpu_counter_add that inline code does not hold. For pcpu_stat/counter.h alone. */
+/** The part of pcpu_counter_add that inline code does not hold. For pcpu_stat/counter_inline.h alone. */
 PCPU_API void pcpu_counter_add_slow(struct pcpu_counter *c, int64_t n);
 
 PCPU_END_DECLS

@@ -227,11 +227,9 @@ int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *at
 
 	if (!c)
 		return -EINVAL;
-	if (attr) {
-		r = pcpu_copy_attr(&a, sizeof(a), sizeof(a), attr);
-		if (r)
-			return r;
-	}
+	r = pcpu_copy_attr(&a, sizeof(a), sizeof(a), attr);
+	if (r)
+		return r;
 	if (a.batch > INT32_MAX || (a.flags & ~(PCPU_COUNTER_NODE_LEVEL | PCPU_COUNTER_NO_NODE_LEVEL)) ||
 	    a.flags == (PCPU_COUNTER_NODE_LEVEL | PCPU_COUNTER_NO_NODE_LEVEL))
 		return -EINVAL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The start, and the facts it found: see cpu.h. */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 
@@ -75,8 +76,7 @@ static void start(const struct pcpu_os *os, int backend)
 	p->rseq = backend == PCPU_BACKEND_ATOMIC ? PCPU_RSEQ_OVERRIDDEN : pcpu_rseq_find(os, &offset);
 	p->sections = PCPU_ARCH_SECTIONS && p->rseq == PCPU_RSEQ_USED;
 	p->area_has_cpu = offset != 0;
-	/* Without sections but with the area, adds still go to the right slot for a load: that is rseq to
-	 * users. */
+	/* Without sections but with the area, adds still find their slot by a load: that is rseq to users. */
 	p->backend = p->area_has_cpu ? PCPU_BACKEND_RSEQ : PCPU_BACKEND_ATOMIC;
 	if (!PCPU_ARCH_SECTIONS && p->area_has_cpu && !PCPU_SANITIZED)
 		p->rseq = PCPU_RSEQ_USED;
@@ -148,8 +148,7 @@ unsigned pcpu_current_slot(void)
 		cpu = p->os->current_cpu();
 	if (cpu >= 0)
 		return (unsigned)cpu % p->topology.slots;
-	/* Thread blocks lie whole pages apart: spread them by a multiplicative hash (Knuth's golden ratio).
-	 */
+	/* Thread blocks lie whole pages apart: spread by a multiplicative hash (Knuth's golden ratio). */
 	hash = ((uint64_t)(uintptr_t)pcpu_thread_pointer() >> 6) * 0x9e3779b97f4a7c15u;
 	return (unsigned)(hash >> 32) % p->topology.slots;
 }
@@ -161,8 +160,11 @@ void pcpu_cpu_count_bad_stat(void)
 
 int pcpu_copy_attr(void *to, size_t size, size_t oldest, const void *from)
 {
-	size_t given = *(const size_t *)from;
+	size_t given;
 
+	if (!from)
+		return 0;
+	given = *(const size_t *)from;
 	if (given < oldest)
 		return -EINVAL;
 	for (size_t i = size; i < given; i++)
@@ -171,6 +173,13 @@ int pcpu_copy_attr(void *to, size_t size, size_t oldest, const void *from)
 	memcpy(to, from, given < size ? given : size);
 	*(size_t *)to = size;
 	return 0;
+}
+
+void pcpu_copy_facts(void *to, size_t given, const void *from, size_t size)
+{
+	memset(to, 0, given);
+	memcpy(to, from, given < size ? given : size);
+	*(size_t *)to = given;
 }
 
 int pcpu_get_info(struct pcpu_info *info)
@@ -195,9 +204,7 @@ int pcpu_get_info(struct pcpu_info *info)
 	facts.fences = pcpu_fence_kinds() & (PCPU_FENCE_PROCESS | PCPU_FENCE_GLOBAL);
 	facts.batch = p->auto_batch;
 	facts.bad_stats = __atomic_load_n(&pcpu_bad_stats, __ATOMIC_RELAXED);
-	memset(info, 0, given);
-	memcpy(info, &facts, given < sizeof(facts) ? given : sizeof(facts));
-	info->size = given;
+	pcpu_copy_facts(info, given, &facts, sizeof(facts));
 	return 0;
 }
 
