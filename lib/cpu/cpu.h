@@ -28,18 +28,21 @@ struct pcpu_cpu {
 	bool sections;	     /* updates run in restartable sections */
 	bool area_has_cpu;   /* the area in use names the CPU, also where there are no sections */
 	uint32_t auto_batch; /* see pcpu_counter_init */
-	uint32_t started;    /* enum in cpu.c */
+	bool started;	     /* all of this is final */
 };
 
 extern struct pcpu_cpu pcpu_cpu;
 
-/* Start if that has not happened yet. Not from a signal handler. */
-void pcpu_cpu_start(void);
+/*
+ * Start if that has not happened yet; waits if another thread is at it. False in a signal handler that interrupts
+ * the start: there are no facts yet then.
+ */
+bool pcpu_cpu_start(void);
 
 /* Has it happened? From anywhere. */
 static inline bool pcpu_cpu_started(void)
 {
-	return __atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE) == 2;
+	return __atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE);
 }
 
 /*

@@ -143,7 +143,8 @@ int pcpu_region_create(struct pcpu_region **region, const struct pcpu_region_att
 		a.bytes_per_cpu = DEFAULT_BYTES_PER_CPU;
 	if (a.bytes_per_cpu > MAP_BYTES_MAX)
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	return create_private(region, round_up(a.bytes_per_cpu, page));
 }
 
