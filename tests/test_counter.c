@@ -136,7 +136,7 @@ Test(counter, layout)
 	expect_eq(offsetof(struct pcpu_counter, stride), 8);
 	expect_eq(offsetof(struct pcpu_counter, fast_slots), 16);
 	expect_eq(offsetof(struct pcpu_counter, bias), 24);
-	/* Read-mostly words and words that all write: two lines apart (S0). */
+	/* Read-mostly words and words that all write: two lines apart. */
 	expect(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= 128);
 	expect(sizeof(struct pcpu_counter_attr) == 40 && sizeof(struct pcpu_region_attr) == 32);
 }

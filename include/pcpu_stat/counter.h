@@ -115,8 +115,8 @@ PCPU_API void pcpu_counter_destroy(struct pcpu_counter *c);
  * @param n  amount, may be negative; sums wrap at 64 bits
  *
  * Context: any thread, also one the library never saw; signal handler; inside malloc; before constructors;
- * after fork. Not where a thread borrows another one's thread pointer, or made one up: the child of vfork, or of
- * a bare clone without the C library. The kernel updates no CPU id there, and adds can be lost.
+ * after fork. Not where a thread borrows another one's thread pointer, or made one up: the child of vfork, or
+ * of a bare clone without the C library. The kernel updates no CPU id there, and adds can be lost.
  *
  * Cost: two fifths (inline) to three fifths (called) of `thread_local += n` where the CPU forwards stores by
  * register name, more elsewhere (bench_counter --bars prints the ratios); one atomic add to a shared word per
@@ -163,10 +163,10 @@ PCPU_API int64_t pcpu_counter_sum_positive(const struct pcpu_counter *c);
  * How far pcpu_counter_read may be off: sum - below <= read <= sum + above whenever no add is under way.
  *
  * Both are slots * (batch - 1), and with a node level nodes * (node batch - 1) more. They depend neither on
- * the number of threads nor on that of adds, and some sequence of adds reaches them. After the batch was
- * made smaller, slots that still hold more than it allows count with what they hold. In a child forked while
- * another thread was in the middle of an add, that add stays under way for good: sum is exact there, while read,
- * the bounds and what compare concludes from them may be off by its amount.
+ * the number of threads nor on that of adds, and some sequence of adds reaches them. After the batch was made
+ * smaller, slots that still hold more than it allows count with what they hold. In a child forked while
+ * another thread was in the middle of an add, that add stays under way for good: sum is exact there, while
+ * read, the bounds and what compare concludes from them may be off by its amount.
  *
  * @param c      the counter
  * @param below  out, >= 0; saturates at INT64_MAX

@@ -486,8 +486,8 @@ static int64_t saturating_add(int64_t a, int64_t b)
 }
 
 /*
- * The larger of a bound and what is held now, in the direction given by the sign of @held. While adds are under
- * way that may be anything: half of an add of INT64_MIN too.
+ * The larger of a bound and what is held now, in the direction given by the sign of @held. While adds are
+ * under way that may be anything: half of an add of INT64_MIN too.
  */
 static void widen(int64_t bound, int64_t held, int64_t *below, int64_t *above)
 {

@@ -29,8 +29,8 @@
 struct pcpu_cpu pcpu_cpu;
 
 /*
- * Exported as a datum, not for callers: where both products are loaded, the first one answers pcpu_get_info, and
- * the other one counts here as well.
+ * Exported as a datum, not for callers: where both products are loaded, the first one answers pcpu_get_info,
+ * and the other one counts here as well.
  */
 PCPU_API extern uint64_t pcpu_bad_stats;
 uint64_t pcpu_bad_stats;
@@ -116,7 +116,7 @@ bool pcpu_cpu_start(void)
 		/* A signal handler in the middle of it must not wait for what it interrupts. */
 		if (other == self)
 			return false;
-		/* A thread of the process that we were forked from never finishes here: begin anew in its place. */
+		/* A thread of the process that we are forked from never finishes here: take its place. */
 		if (other >> 32 != self >> 32)
 			continue;
 		sched_yield();

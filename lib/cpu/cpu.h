@@ -34,14 +34,15 @@ struct pcpu_cpu {
 extern struct pcpu_cpu pcpu_cpu;
 
 /*
- * Start if that has not happened yet; waits if another thread is at it. False in a signal handler that interrupts
- * the start: there are no facts yet then.
+ * Start if that has not happened yet; waits if another thread is at it. False in a signal handler that
+ * interrupts the start: there are no facts yet then.
  */
 bool pcpu_cpu_start(void);
 
 /* Has it happened? From anywhere. */
 static inline bool pcpu_cpu_started(void)
 {
+	/* Acquire pairs with the release that ends pcpu_cpu_start: all of pcpu_cpu is seen. */
 	return __atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE);
 }
 

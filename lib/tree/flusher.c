@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The background thread: looks once a period whether anything changed, and flushes if so. Nobody wakes it to
- * flush: updaters that did were what slowed aim7 down (S4).
+ * flush: updaters that did were what slowed the kernel down (aim7).
  */
 #include "tree/tree.h"
 

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "cpu/rcu.h"
-#include "tree/schema.h"
 
 /* FNV-1a over the name, started from the parent's address: siblings differ by name, cousins by parent. */
 static uint32_t hash_of(const struct pcpu_node *parent, const char *name, size_t bytes)
@@ -315,7 +314,7 @@ struct pcpu_node *pcpu_tree_next(struct pcpu_tree *tree, struct pcpu_node *node,
 		hold(tree->root);
 		return tree->root;
 	}
-	/* Our reference keeps the node linked among its siblings, and thereby its ancestors, even if destroyed. */
+	/* Our reference keeps the node and its ancestors linked among their siblings, even if destroyed. */
 	pcpu_rcu_read_lock();
 	next = hold_first(__atomic_load_n(&node->first_child, __ATOMIC_ACQUIRE), made);
 	while (!next && from->parent) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checking names, and copying what a tree is told of itself: see schema.h. */
 #include "tree/schema.h"
 
 #include <errno.h>
@@ -6,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 63u
-#define DEFAULT_NAME   "tree"
+#define DEFAULT_NAME "tree"
 
 static bool is_letter(char c)
 {
@@ -21,13 +21,12 @@ static bool identifier_ok(const char *name)
 	if (!name || !is_letter(name[0]))
 		return false;
 	for (i = 1; name[i]; i++)
-		if (i >= NAME_MAX_BYTES || !(is_letter(name[i]) || (name[i] >= '0' && name[i] <= '9')))
+		if (i >= PCPU_NAME_MAX || !(is_letter(name[i]) || (name[i] >= '0' && name[i] <= '9')))
 			return false;
 	return true;
 }
 
-/* The length of the UTF-8 sequence at @s, or 0: overlong forms, surrogates and more than 21 bits are refused.
- */
+/* The length of the UTF-8 sequence at @s; 0 for overlong forms, surrogates and what is not Unicode. */
 static size_t utf8_length(const unsigned char *s, size_t left)
 {
 	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -59,7 +58,7 @@ static bool is_utf8(const char *s, size_t bytes)
 
 bool pcpu_node_name_ok(const char *name, size_t bytes)
 {
-	return bytes > 0 && bytes <= NAME_MAX_BYTES && !memchr(name, '/', bytes) && is_utf8(name, bytes);
+	return bytes > 0 && bytes <= PCPU_NAME_MAX && !memchr(name, '/', bytes) && is_utf8(name, bytes);
 }
 
 /* name, and unit behind an underscore: the family that an exporter writes. */
@@ -72,7 +71,7 @@ static void family(char *to, const struct pcpu_stat_desc *stat)
 	}
 }
 
-/* Could @longer stand for a sample of a counter family @name? OpenMetrics 1.0 keeps both suffixes for them. */
+/* Could @longer be a sample of a counter family @name? OpenMetrics 1.0 keeps both suffixes for them. */
 static bool is_sample_of(const char *longer, const char *name)
 {
 	size_t n = strlen(name);
@@ -84,7 +83,7 @@ static bool is_sample_of(const char *longer, const char *name)
 /* Would the families or the samples of two statistics have one name? */
 static bool clash(const struct pcpu_stat_desc *a, const struct pcpu_stat_desc *b)
 {
-	char one[2 * NAME_MAX_BYTES + 2], other[2 * NAME_MAX_BYTES + 2];
+	char one[2 * PCPU_NAME_MAX + 2], other[2 * PCPU_NAME_MAX + 2];
 
 	if (strcmp(a->name, b->name) == 0)
 		return true;

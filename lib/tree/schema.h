@@ -8,9 +8,11 @@
 
 #include <pcpu_stat/tree.h>
 
+#define PCPU_NAME_MAX 63u /* bytes of any of them, the NUL not counted */
+
 /*
- * 0, or -EINVAL: a bad or repeated name, help that is not UTF-8, two families that would clash, a kind or number
- * out of range.
+ * 0, or -EINVAL: a bad or repeated name, help that is not UTF-8, two families that would clash, a kind or
+ * number out of range.
  */
 int pcpu_schema_check(const struct pcpu_tree_attr *attr);
 

@@ -11,8 +11,8 @@
 #include "cpu/cpu.h"
 #include "cpu/fence.h"
 #include "cpu/rcu.h"
-#include "tree/schema.h"
 
+/* As pcpu_tree_attr promises. 64 is what the kernel allows each CPU between flushes (MEMCG_CHARGE_BATCH). */
 #define DEFAULT_BATCH	  64u
 #define DEFAULT_MAX_NODES 65536u
 #define MAX_NODES	  (1u << 24) /* 16 million: more would not fit the hash's reservation */
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct pcpu_node_fast) == 32 && offsetof(struct pcpu_node_
 		       offsetof(struct pcpu_node_fast, epoch) == 24 &&
 		       offsetof(struct pcpu_node_slot, values) == 8,
 	       "part of the ABI");
-/* S0: what updaters read, what they write now and then, and what flushers write, lie two lines apart. */
+/* What updaters read, what they write now and then, and what flushers write, lie two lines apart. */
 _Static_assert(offsetof(struct pcpu_node, fast) == 0 &&
 		       offsetof(struct pcpu_node, dirty) % PCPU_LINE_PAIR == 0 &&
 		       offsetof(struct pcpu_node, dirty) >= PCPU_LINE_PAIR &&
@@ -140,9 +140,9 @@ static size_t node_layout(const struct pcpu_tree *tree, struct pcpu_node *node)
 }
 
 /*
- * Slots for one more node. Shadows have no epochs and lie close together, at the beginning of their run. Slabs
- * that happen to follow each other, as they do in a region of the tree's own, are one run: nothing is left over
- * between them, whatever the size of a slot.
+ * Slots for one more node. Shadows have no epochs and lie close together, at the beginning of their run.
+ * Slabs that happen to follow each other, as they do in a region of the tree's own, are one run: nothing is
+ * left over between them, whatever the size of a slot.
  */
 static bool cut_slots(struct pcpu_node *node, struct pcpu_tree *tree)
 {
@@ -184,8 +184,7 @@ int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 	char *slots, *shadows;
 
 	if (n) {
-		/* Its slots hold old values, which its last flush has brought into the shadow: they count as
-		 * 0. */
+		/* Its slots hold old values, but so do their shadows since its last flush: they count as 0. */
 		tree->spare = n->next_work;
 	} else {
 		if (tree->nr_nodes == tree->max_nodes)
@@ -218,8 +217,8 @@ int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 }
 
 /*
- * A thread that was in the middle of an add when the process forked is not in the child. What it had stored and
- * not made known must not show up as the next owner's.
+ * A thread that was in the middle of an add when the process forked is not in the child. What it had stored
+ * and not made known must not show up as the next owner's.
  */
 static void forget_orphans(struct pcpu_node *node)
 {

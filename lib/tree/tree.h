@@ -23,8 +23,7 @@
 #include <pcpu_stat/tree_layout.h>
 
 #include "region/region.h"
-
-#define PCPU_NAME_MAX 63u /* bytes of a name, the NUL not counted */
+#include "tree/schema.h"
 
 /* Between two steps that others may come between. Tests let it take time. */
 #ifndef PCPU_TREE_PAUSE

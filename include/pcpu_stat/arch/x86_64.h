@@ -32,8 +32,9 @@
  *
  * A thread's rseq_cs goes on pointing at the last descriptor it armed; the kernel looks at it when it next
  * returns to this thread, and faults if it is gone. Code that may be unmapped while its threads live
- * (plug-ins) defines PCPU_STAT_UNLOADABLE and pays a store per add to take the pointer back. That does nothing for
- * the library's own sections: a plug-in that links it statically must be linked with -Wl,-z,nodelete.
+ * (plug-ins) defines PCPU_STAT_UNLOADABLE and pays a store per add to take the pointer back. That does
+ * nothing for the library's own sections: a plug-in that links it statically must be linked with
+ * -Wl,-z,nodelete.
  */
 #ifndef PCPU_STAT_ARCH_X86_64_H
 #define PCPU_STAT_ARCH_X86_64_H
