@@ -274,6 +274,7 @@ static int check_bars(void)
 		bar_most(COUNTER_AUTO, cpus, pairs, 0.05);
 		bar_most(TREE_1, cpus, pairs, 0.01);
 		bar_most(TREE_4, cpus, pairs, 0.01);
+		bar_most(TREE_1_BOUNDED, cpus, pairs, 0.05);
 		bar_most(TREE_4_BOUNDED, cpus, pairs, 0.05);
 	}
 	bar_node_level();

@@ -21,8 +21,8 @@
  *	Clocks mean nothing then.
  *
  * Restartable sections are those of lib/arch/rseq_simulated.h. A thread that is preempted, moved, or fenced by
- * membarrier is marked as interrupted, and its section's store is refused. Its area, which names the CPU, is
- * kept right the way the kernel does.
+ * membarrier is marked as interrupted, and its section's store is refused. Its area, which names the CPU and the
+ * section that is armed, is kept right the way the kernel does.
  *
  * What the threads see of the C library is replaced where it would leave the simulation: mutexes, the clock,
  * sched_yield (by the linker's --wrap, see meson.build), and read-copy-update, which is one number here.
@@ -57,6 +57,7 @@ enum {
 	/* What system calls take, in ns: again constants of the model. */
 	COST_YIELD = 500,
 	COST_FENCE = 2000,
+	COST_CLOCK = 20,
 	/* How far a CPU may be ahead with accesses to lines it has, so that no loop over them goes on for ever. */
 	MAX_LEAD = 200,
 	/* Where in a thread's block its area lies. */
@@ -210,6 +211,13 @@ static void put_on_cpu(struct thread *t, unsigned cpu)
 	area_of(t->block)->cpu_id_start = cpu;
 }
 
+/* What the kernel does: the section is not to go on, and whichever was armed is not any more. */
+static void interrupt(struct thread *t)
+{
+	t->interrupted = true;
+	area_of(t->block)->rseq_cs = 0;
+}
+
 /* The running thread is preempted: another gets its CPU if one waits, else two CPUs exchange theirs. */
 static void preempt(void)
 {
@@ -217,7 +225,7 @@ static void preempt(void)
 	unsigned cpu = (unsigned)self->cpu;
 
 	machine.events.preemptions++;
-	self->interrupted = true;
+	interrupt(self);
 	if (machine.nr_waiting) {
 		struct thread **place = &machine.waiting[draw(machine.nr_waiting)];
 
@@ -228,7 +236,7 @@ static void preempt(void)
 		return;
 	}
 	other = machine.on_cpu[draw(machine.nr_on_cpu)];
-	other->interrupted = true;
+	interrupt(other);
 	machine.on_cpu[other->cpu] = self;
 	machine.on_cpu[cpu] = other;
 	put_on_cpu(self, (unsigned)other->cpu);
@@ -316,7 +324,7 @@ static void thread_main(void)
 			/* The last CPU's thread moves here, so that those with threads stay the first. */
 			next = machine.on_cpu[machine.nr_on_cpu];
 			if (next != self) {
-				next->interrupted = true;
+				interrupt(next);
 				put_on_cpu(next, cpu);
 				machine.on_cpu[cpu] = next;
 			}
@@ -375,18 +383,29 @@ void pcpu_simulated_begin(void)
 {
 	if (machine.current)
 		machine.current->interrupted = false;
-	machine.events.sections++;
 }
 
-bool pcpu_simulated_store(void *word, uint64_t value)
+static bool store(void *to, const void *from, unsigned bytes)
 {
-	machine_access(word, 8, MODEL_WRITE);
+	machine_access(to, bytes, MODEL_WRITE);
 	if (machine.current && machine.current->interrupted && !machine.options.unprotected) {
 		machine.events.aborts++;
 		return false;
 	}
-	memcpy(word, &value, sizeof(value));
+	memcpy(to, from, bytes);
 	return true;
+}
+
+bool pcpu_simulated_store(void *word, uint64_t value)
+{
+	return store(word, &value, sizeof(value));
+}
+
+bool pcpu_simulated_store_pair(void *words, uint64_t first, uint64_t second)
+{
+	const uint64_t both[2] = {first, second};
+
+	return store(words, both, sizeof(both));
 }
 
 /* ---- in place of the C library and liburcu ---- */
@@ -463,8 +482,14 @@ int __wrap_sched_yield(void)
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *t)
 {
-	uint64_t now = machine_now();
+	uint64_t now;
 
+	/* Looking takes time, so that whoever waits for the clock sees it go on. */
+	if (machine.current)
+		machine.current->clock += COST_CLOCK;
+	else
+		machine.now += COST_CLOCK;
+	now = machine_now();
 	(void)id;
 	t->tv_sec = (time_t)(now / 1000000000);
 	t->tv_nsec = (long)(now % 1000000000);
@@ -540,7 +565,7 @@ static long os_membarrier(int command)
 		return 0xffff;
 	machine.events.fences++;
 	for (unsigned i = 0; machine.current && i < machine.nr_threads; i++)
-		machine.threads[i].interrupted = true;
+		interrupt(&machine.threads[i]);
 	if (machine.current)
 		machine_work(COST_FENCE);
 	return 0;

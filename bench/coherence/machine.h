@@ -26,7 +26,6 @@ struct machine_options {
 };
 
 struct machine_events {
-	uint64_t sections;
 	uint64_t aborts;
 	uint64_t preemptions;
 	uint64_t migrations;

@@ -31,7 +31,7 @@ void name_counter(const struct pcpu_counter *c)
 	FIELD(c, "counter", fast_slots);
 	FIELD(c, "counter", batch);
 	FIELD(c, "counter", bias);
-	FIELD(c, "counter", span);
+	FIELD(c, "counter", reserved_hot);
 	FIELD(c, "counter", region);
 	FIELD(c, "counter", node_words);
 	FIELD(c, "counter", nr_slots);
@@ -69,7 +69,6 @@ void name_node(const struct pcpu_node *node, bool target)
 	const char *what = target ? "node" : "ancestor";
 	const struct pcpu_tree *tree = node->tree;
 	size_t values = 8 * tree->nr_stats, bitmap = 8 * tree->bitmap_words;
-	char *shadow;
 
 	if (!node->parent)
 		name_tree(tree);
@@ -102,8 +101,7 @@ void name_node(const struct pcpu_node *node, bool target)
 	model_name(node->direct_seen, values, what, "direct_seen[]");
 	if (!target)
 		return;
-	shadow = pcpu_shadow_of(tree->region, node->fast.slots);
-	model_name_copies(shadow, tree->slot_bytes, node->fast.stride, tree->region->cpu.chunks, 0, "shadow",
+	model_name_copies(node->shadows, values, node->fast.stride, tree->region->cpu.chunks, 0, "shadow",
 			  "values");
 	model_name_copies(node->fast.slots, 8, node->fast.stride, tree->region->cpu.chunks, 1, "slot",
 			  "epoch");

@@ -20,6 +20,7 @@ const struct workload workloads[NR_WORKLOADS] = {
 	[COUNTER_64_SUM] = {"counter-sum", "counter, batch 64, exact sum every 10^4 adds", true},
 	[TREE_1] = {"tree-1", "tree, depth 1", true},
 	[TREE_4] = {"tree-4", "tree, depth 4", true},
+	[TREE_1_BOUNDED] = {"tree-1-bounded", "tree, depth 1, BOUNDED read every 10^4 adds", true},
 	[TREE_4_BOUNDED] = {"tree-4-bounded", "tree, depth 4, BOUNDED read every 10^4 adds", true},
 	[TREE_4_EXACT] = {"tree-4-exact", "tree, depth 4, EXACT read every 10^4 adds", true},
 	[TREE_4_CLEAN] = {"tree-4-clean", "tree, depth 4, EXACT reads, no adds", true},
@@ -134,7 +135,7 @@ static void start(enum workload_id id)
 	if (is_counter(id))
 		start_counter(id);
 	else if (is_tree(id))
-		start_tree(id == TREE_1 ? 1 : DEPTH);
+		start_tree(id == TREE_1 || id == TREE_1_BOUNDED ? 1 : DEPTH);
 	else
 		start_rival(id);
 }
@@ -145,6 +146,11 @@ static void stop(enum workload_id id)
 		pcpu_counter_destroy(&counter);
 	else if (is_tree(id))
 		pcpu_tree_destroy(tree);
+}
+
+static bool is_bounded(enum workload_id id)
+{
+	return id == TREE_1_BOUNDED || id == TREE_4_BOUNDED;
 }
 
 /* CPU 0 reads when so many adds were made since it last did. */
@@ -159,9 +165,8 @@ static void read_now_and_then(unsigned thread)
 	if (run.id == COUNTER_64_SUM)
 		value = pcpu_counter_sum(&counter);
 	else
-		value = pcpu_node_read(nodes[0], 0,
-				       run.id == TREE_4_BOUNDED ? PCPU_READ_BOUNDED : PCPU_READ_EXACT);
-	if (run.id == TREE_4_BOUNDED)
+		value = pcpu_node_read(nodes[0], 0, is_bounded(run.id) ? PCPU_READ_BOUNDED : PCPU_READ_EXACT);
+	if (is_bounded(run.id))
 		before -= (int64_t)pcpu_node_threshold(nodes[0]);
 	run.wrong |= value < before || value > (int64_t)(run.done + run.cpus);
 }
@@ -184,6 +189,7 @@ static void operate(unsigned thread)
 	case TREE_4:
 		pcpu_node_add(target, 0, 1);
 		break;
+	case TREE_1_BOUNDED:
 	case TREE_4_BOUNDED:
 	case TREE_4_EXACT:
 		pcpu_node_add(target, 0, 1);
@@ -217,7 +223,7 @@ static void operate(unsigned thread)
 
 static bool has_reader(enum workload_id id)
 {
-	return id == COUNTER_64_SUM || id == TREE_4_BOUNDED || id == TREE_4_EXACT;
+	return id == COUNTER_64_SUM || id == TREE_4_EXACT || is_bounded(id);
 }
 
 static void body(unsigned thread, void *ctx)
@@ -256,10 +262,12 @@ static void measure(enum workload_id id, uint64_t *warm, uint64_t *counted)
 		*counted = max(640, 64000 / cpus / 64 * 64);
 		break;
 	case COUNTER_AUTO:
-		*warm = 2 * pcpu_cpu.auto_batch;
-		*counted = 2 * pcpu_cpu.auto_batch;
+		/* Each CPU carries about once before, and once while counting: large machines have large batches. */
+		*warm = pcpu_cpu.auto_batch;
+		*counted = pcpu_cpu.auto_batch;
 		break;
 	case COUNTER_64_SUM:
+	case TREE_1_BOUNDED:
 	case TREE_4_BOUNDED:
 	case TREE_4_EXACT:
 		*counted = max(320, 30 * READ_EVERY / cpus);
@@ -286,11 +294,11 @@ static struct model_count handle_counts(void)
 {
 	/* The epoch shares the line of what adds read, as they read it as well. */
 	static const char *const fields[][2] = {
-		{"counter", "slots"},	   {"counter", "stride"},	{"counter", "fast_slots"},
-		{"counter", "batch"},	   {"counter", "bias"},		{"counter", "span"},
-		{"counter", "region"},	   {"counter", "node_words"},	{"counter", "nr_slots"},
-		{"counter", "state"},	   {"node", "fast.slots"},	{"node", "fast.stride"},
-		{"node", "fast.nr_stats"}, {"node", "fast.fast_slots"},
+		{"counter", "slots"},	     {"counter", "stride"},   {"counter", "fast_slots"},
+		{"counter", "batch"},	     {"counter", "bias"},     {"counter", "region"},
+		{"counter", "node_words"},   {"counter", "nr_slots"}, {"counter", "state"},
+		{"node", "fast.slots"},	     {"node", "fast.stride"}, {"node", "fast.nr_stats"},
+		{"node", "fast.fast_slots"},
 	};
 	struct model_count sum = {0};
 

@@ -19,6 +19,7 @@ enum workload_id {
 	COUNTER_64_SUM, /* CPU 0 reads the exact sum every READ_EVERY adds */
 	TREE_1,
 	TREE_4,
+	TREE_1_BOUNDED,
 	TREE_4_BOUNDED,
 	TREE_4_EXACT,
 	TREE_4_CLEAN, /* every operation is an exact read; nothing changes */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* membarrier: what the kernel has, and the calls. */
 #include "cpu/fence.h"
 
 #include <errno.h>

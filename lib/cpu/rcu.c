@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* The one file that knows liburcu. */
 #include "cpu/rcu.h"
 
 #include <urcu/urcu-bp.h>
 
 /*
- * liburcu is not instrumented, so ThreadSanitizer does not see what a grace period orders: whatever a reader did
- * comes before whatever follows the grace period that waited for it. It is told here.
+ * liburcu is not instrumented, so ThreadSanitizer does not see what a grace period orders: whatever a reader
+ * did comes before whatever follows the grace period that waited for it. It is told here.
  */
 #if defined(__SANITIZE_THREAD__)
 #define ORDER_SHOWN 1

@@ -64,7 +64,9 @@
  * Pairs per hold of the lock: at about 100 ns for a line from another CPU some 200 us. Holding it for
  * everything kept the kernel's readers waiting 45 ms on 400 threads.
  */
+#ifndef PAIRS_PER_HOLD /* tests make it small */
 #define PAIRS_PER_HOLD 2048u
+#endif
 
 uint64_t pcpu_now(void)
 {
@@ -164,6 +166,7 @@ static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 
 			if (after)
 				__builtin_prefetch(&after->visited, 1);
+			PCPU_TREE_PAUSE();
 			/* From here on a change puts it on the list anew. */
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
@@ -208,6 +211,7 @@ static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
 {
 	struct pcpu_node *child = pop_child(p, node);
 
+	PCPU_TREE_PAUSE();
 	if (child || !__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
 		return child;
 	child = half_linked_child(p, node);
@@ -293,6 +297,7 @@ static void take_bits(struct pass *p, struct pcpu_node *node)
 		node->taken[i] = bits;
 		any |= bits != 0;
 	}
+	PCPU_TREE_PAUSE();
 	/* After the bits, see above. Pairs with the load of the epoch that follows the store of an add. */
 	if (any && p->forget)
 		__atomic_store_n(&node->fast.epoch, ++p->tree->epoch, __ATOMIC_SEQ_CST);
@@ -380,6 +385,7 @@ static void remember(struct pass *p)
 
 static void fence(struct pass *p)
 {
+	PCPU_TREE_PAUSE();
 	if (!p->took || !p->forget || p->tree->atomic)
 		return;
 	if (!pcpu_fence_process())
@@ -415,6 +421,7 @@ static void fold(struct pass *p, struct pcpu_node *node)
 		node->up[i] = parent ? 0 : (int64_t)up;
 	}
 	end_write(node);
+	PCPU_TREE_PAUSE();
 	if (!p->forget || node->kept)
 		pcpu_node_raise(node);
 	/* Release: who sees CLEAN sees the totals. Fails where a change came in. */

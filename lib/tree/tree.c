@@ -372,7 +372,8 @@ int pcpu_tree_create(struct pcpu_tree **tree, const struct pcpu_tree_attr *attr)
 	r = pcpu_schema_check(&a);
 	if (r)
 		return r;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	return create(tree, &a);
 }
 

@@ -26,6 +26,11 @@
 
 #define PCPU_NAME_MAX 63u /* bytes of a name, the NUL not counted */
 
+/* Between two steps that others may come between. Tests let it take time. */
+#ifndef PCPU_TREE_PAUSE
+#define PCPU_TREE_PAUSE() ((void)0)
+#endif
+
 /* pcpu_node.dirty: has something below (or in) this node changed since it was flushed? */
 enum { CLEAN, DIRTY, FLUSHING };
 
