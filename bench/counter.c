@@ -10,19 +10,18 @@
 #include "counter_memory.h"
 #include "counter_ops.h"
 #include "paired.h"
+#include "report.h"
 #include "rivals.h"
 #include "shim.h"
 #include "svg.h"
 #include "team.h"
 #include "throughput.h"
 
-#include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -32,8 +31,6 @@
 #ifndef BENCH_LINKED
 #define BENCH_LINKED "shared"
 #endif
-
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 static const char usage[] =
 	"Usage: bench_counter [--benchmark_...]      google-benchmark (--benchmark_help lists its flags)\n"
@@ -81,41 +78,6 @@ static bool available(const struct bench_op *op)
 	return op != &rival_percpu_rseq || rival_has_rseq();
 }
 
-static void print_machine(FILE *out)
-{
-	struct pcpu_info info = {.size = sizeof(info)};
-
-	pcpu_get_info(&info);
-	fprintf(out, "pcpu_stat %s, backend %s, %u CPUs online, %u usable here\n", pcpu_version(),
-		pcpu_backend_name(info.backend), info.slots_online, team_cpus());
-}
-
-/* Run the variants, print or save what was asked for. The first is the unit, the second the floor. */
-static int measure(struct paired_run *run, struct paired_variant *variants, unsigned nr,
-		   const struct options *options)
-{
-	int ret = paired_measure(run, variants, nr, &options->paired);
-
-	if (ret) {
-		fprintf(stderr, "bench_counter: %s\n", strerror(-ret));
-		return ret;
-	}
-	if (options->json) {
-		FILE *out = strcmp(options->json, "-") ? fopen(options->json, "w") : stdout;
-
-		if (!out) {
-			ret = -errno;
-			perror(options->json);
-			paired_free(run);
-			return ret;
-		}
-		paired_print_json(out, run, 0, 1);
-		if (out != stdout)
-			fclose(out);
-	}
-	return 0;
-}
-
 /*
  * Summary: for people, in a few seconds.
  */
@@ -149,13 +111,13 @@ static int summary(const struct options *options)
 	double scale;
 	struct paired_run run;
 
-	if (measure(&run, variants, cpus > 1 ? 2 * nr : nr, options))
+	if (report_measure(&run, variants, cpus > 1 ? 2 * nr : nr, &options->paired, options->json))
 		return 1;
 	/* A contended mutex would leave nothing to see of the rest. */
 	scale = 12 * variants[0].median;
 
 	printf("What one add costs, in nanoseconds as each thread sees it\n");
-	print_machine(stdout);
+	report_machine();
 	printf("\n%-46s %9s %9s %9s\n", "", "1 thread", "x unit", "");
 	for (unsigned all = 0; all < (cpus > 1 ? 2u : 1u); all++) {
 		if (all)
@@ -193,9 +155,9 @@ static int ratios(const struct options *options)
 			variants[nr++].op = adds[i];
 	for (unsigned i = 0; i < ARRAY_SIZE(singles); i++)
 		variants[nr++].op = singles[i].op;
-	if (measure(&run, variants, nr, options))
+	if (report_measure(&run, variants, nr, &options->paired, options->json))
 		return 1;
-	print_machine(stdout);
+	report_machine();
 	printf("One thread, %u placements of each loop\n", BENCH_PLACEMENTS);
 	paired_print(stdout, &run, 0, 1);
 	paired_free(&run);
@@ -297,30 +259,6 @@ static int read_stores_nothing(void)
 	return status == -1 ? -1 : status == 0;
 }
 
-static bool missed;
-
-static void print_bar(const char *what, struct paired_ratio ratio, double limit)
-{
-	const char *verdict;
-
-	if (ratio.paired <= limit)
-		verdict = "met";
-	else if (ratio.best <= limit)
-		verdict = "met at the best placement only";
-	else if (ratio.min <= limit)
-		verdict = "met by the minima only";
-	else
-		verdict = "MISSED";
-	missed |= ratio.paired > limit && ratio.best > limit && ratio.min > limit;
-	printf("%-54s %6.2f %6.2f %6.2f  %6.2f  %s\n", what, ratio.min, ratio.best, ratio.paired, limit,
-	       verdict);
-}
-
-static void print_context(const char *what, struct paired_ratio ratio)
-{
-	printf("  %-52s %6.2f %6.2f %6.2f\n", what, ratio.min, ratio.best, ratio.paired);
-}
-
 static int bars(const struct options *options)
 {
 	enum {
@@ -365,86 +303,56 @@ static int bars(const struct options *options)
 	};
 	struct paired_run run;
 	unsigned slots = 0, used = 0;
-	int no_store;
+	char what[80];
 	long bytes;
 
-	if (measure(&run, v, team_cpus() > 1 ? NR : ONE_CPU, options))
+	if (report_measure(&run, v, team_cpus() > 1 ? NR : ONE_CPU, &options->paired, options->json))
 		return 1;
-	print_machine(stdout);
-	printf("%u rounds of %.0f us slices, %u placements; ratios of minima, at the best placements, paired "
-	       "by round\n\n",
-	       run.rounds, run.slice_us, BENCH_PLACEMENTS);
-	printf("%-54s %6s %6s %6s  %6s\n", "", "min", "best", "paired", "bar");
-	print_bar("counter add inline / thread_local += v", paired_compare(&run, INLINE, UNIT), 0.55);
-	print_bar("counter add function (" BENCH_LINKED ") / thread_local += v",
-		  paired_compare(&run, FUNCTION, UNIT), 0.65);
-	print_context("the same two at the automatic batch: inline", paired_compare(&run, AUTOMATIC, UNIT));
-	print_context("and function", paired_compare(&run, FUNCTION_AUTOMATIC, UNIT));
-	print_context("the floor (load, add, store) / thread_local += v", paired_compare(&run, FLOOR, UNIT));
-	print_context("the same, add right behind the load", paired_compare(&run, ADJACENT, UNIT));
-	print_context("counter add inline / the floor", paired_compare(&run, INLINE, FLOOR));
-	print_bar("counter add inline / LOCK add on its own line", paired_compare(&run, INLINE, LOCK), 0.22);
-	print_context("thread_local += v / LOCK add on its own line", paired_compare(&run, UNIT, LOCK));
-	print_bar("four counters in a row / four thread-local adds", paired_compare(&run, FOUR, UNIT_FOUR),
-		  1.8);
+	report_machine();
+	report_heading(&run);
+	report_bar("counter add inline / thread_local += v", paired_compare(&run, INLINE, UNIT), 0.55);
+	report_bar("counter add function (" BENCH_LINKED ") / thread_local += v",
+		   paired_compare(&run, FUNCTION, UNIT), 0.65);
+	report_context("the same two at the automatic batch: inline", paired_compare(&run, AUTOMATIC, UNIT));
+	report_context("and function", paired_compare(&run, FUNCTION_AUTOMATIC, UNIT));
+	report_context("the floor (load, add, store) / thread_local += v", paired_compare(&run, FLOOR, UNIT));
+	report_context("the same, add right behind the load", paired_compare(&run, ADJACENT, UNIT));
+	report_context("counter add inline / the floor", paired_compare(&run, INLINE, FLOOR));
+	report_bar("counter add inline / LOCK add on its own line", paired_compare(&run, INLINE, LOCK), 0.22);
+	report_context("thread_local += v / LOCK add on its own line", paired_compare(&run, UNIT, LOCK));
+	report_bar("four counters in a row / four thread-local adds", paired_compare(&run, FOUR, UNIT_FOUR),
+		   1.8);
 	if (team_cpus() > 1) {
 		/*
-		 * At the automatic batch, since this asks whether threads stay out of each other's way: at 64,
-		 * two threads that do nothing else meet at the shared line every 64 adds each.
+		 * At the automatic batch, since this asks whether threads stay out of each other's way: at
+		 * 64, two threads that do nothing else meet at the shared line every 64 adds each.
 		 */
-		print_bar("2 threads on one counter / 1 thread, automatic batch",
-			  paired_compare(&run, AUTOMATIC_2, AUTOMATIC), 1.05);
-		print_context("the same at batch 64", paired_compare(&run, INLINE_2, INLINE));
-		print_context("thread_local += v, 2 threads / 1 thread", paired_compare(&run, UNIT_2, UNIT));
-		print_context("a counter that does not carry, 2 threads / 1 thread",
-			      paired_compare(&run, WIDE_2, WIDE));
+		report_bar("2 threads on one counter / 1 thread, automatic batch",
+			   paired_compare(&run, AUTOMATIC_2, AUTOMATIC), 1.05);
+		report_context("the same at batch 64", paired_compare(&run, INLINE_2, INLINE));
+		report_context("thread_local += v, 2 threads / 1 thread", paired_compare(&run, UNIT_2, UNIT));
+		report_context("a counter that does not carry, 2 threads / 1 thread",
+			       paired_compare(&run, WIDE_2, WIDE));
 	}
 
-	no_store = read_stores_nothing();
-	missed |= no_store == 0;
-	printf("%-54s %s\n", "read: no store to the counter",
-	       no_store < 0 ? "could not tell"
-	       : no_store   ? "met"
-			    : "MISSED");
-	print_context("read / a function that loads a word", paired_compare(&run, READ, LOAD));
+	report_fact("read: no store to the counter", read_stores_nothing());
+	report_context("read / a function that loads a word", paired_compare(&run, READ, LOAD));
 
 	bytes = measure_memory(&slots, &used);
 	if (bytes >= 0) {
-		missed |= bytes > 1 << 20;
-		printf("1000 counters, %3u possible CPUs, %u used: KiB resident %20ld  %6d  %s\n", slots,
-		       used, bytes / 1024, 1024, bytes <= 1 << 20 ? "met" : "MISSED");
+		snprintf(what, sizeof(what), "%u counters, %u possible CPUs, %u used: KiB resident",
+			 MEMORY_COUNTERS, slots, used);
+		report_number(what, (double)bytes / 1024, 1024);
 	}
-	printf("\nNanoseconds, min/best/median: unit %.2f/%.2f/%.2f, floor %.2f/%.2f/%.2f, inline "
-	       "%.2f/%.2f/%.2f.\n",
-	       v[UNIT].min, v[UNIT].best, v[UNIT].median, v[FLOOR].min, v[FLOOR].best, v[FLOOR].median,
-	       v[INLINE].min, v[INLINE].best, v[INLINE].median);
+	report_costs(&run, INLINE, "inline");
 	printf("What the columns mean, and why the floor can lie far below the unit: bench/paired.h.\n");
 	paired_free(&run);
-	return options->strict && missed;
+	return options->strict && report_missed();
 }
 
 /*
  * Pictures.
  */
-static int save(const char *path, int (*draw)(FILE *, const struct svg_chart *),
-		const struct svg_chart *chart)
-{
-	FILE *out = fopen(path, "w");
-	int ret;
-
-	if (!out) {
-		perror(path);
-		return 1;
-	}
-	ret = draw(out, chart);
-	if (fclose(out) || ret) {
-		fprintf(stderr, "bench_counter: cannot write %s\n", path);
-		return 1;
-	}
-	printf("wrote %s\n", path);
-	return 0;
-}
-
 static int draw_throughput(const struct options *options)
 {
 	unsigned counts[16], nr_counts = throughput_counts(counts, 4 * team_cpus()), nr = 0;
@@ -485,18 +393,18 @@ static int draw_throughput(const struct options *options)
 	printf("\n");
 	snprintf(subtitle, sizeof(subtitle), "%u CPUs; medians of %u windows of %.0f ms; logarithmic",
 		 team_cpus(), how.repetitions, how.window_ms);
-	return save(options->svg, svg_lines,
-		    &(struct svg_chart){
-			    .title = "Adding to one counter from many threads",
-			    .subtitle = subtitle,
-			    .x_label = "threads",
-			    .y_label = "adds per second, all threads together",
-			    .places = places,
-			    .nr_places = nr_counts,
-			    .series = lines,
-			    .nr_series = nr,
-			    .logarithmic = 1,
-		    });
+	return report_picture(options->svg, svg_lines,
+			      &(struct svg_chart){
+				      .title = "Adding to one counter from many threads",
+				      .subtitle = subtitle,
+				      .x_label = "threads",
+				      .y_label = "adds per second, all threads together",
+				      .places = places,
+				      .nr_places = nr_counts,
+				      .series = lines,
+				      .nr_series = nr,
+				      .logarithmic = 1,
+			      });
 }
 
 static int draw_bars(const struct options *options)
@@ -512,7 +420,7 @@ static int draw_bars(const struct options *options)
 	int ret;
 
 	snprintf(all, sizeof(all), "%u threads", cpus);
-	if (measure(&run, variants, cpus > 1 ? 2 * nr : nr, options))
+	if (report_measure(&run, variants, cpus > 1 ? 2 * nr : nr, &options->paired, options->json))
 		return 1;
 	for (unsigned i = 0; i < nr; i++) {
 		if (variants[i].op == &rival_mutex) /* off any scale that shows the others */
@@ -524,16 +432,16 @@ static int draw_bars(const struct options *options)
 	}
 	snprintf(subtitle, sizeof(subtitle), "medians of %u interleaved repetitions, %u CPUs", run.rounds,
 		 cpus);
-	ret = save(options->svg_bars, svg_bars,
-		   &(struct svg_chart){
-			   .title = "What one add costs",
-			   .subtitle = subtitle,
-			   .y_label = "nanoseconds, as each thread sees it",
-			   .places = places,
-			   .nr_places = shown,
-			   .series = series,
-			   .nr_series = cpus > 1 ? 2 : 1,
-		   });
+	ret = report_picture(options->svg_bars, svg_bars,
+			     &(struct svg_chart){
+				     .title = "What one add costs",
+				     .subtitle = subtitle,
+				     .y_label = "nanoseconds, as each thread sees it",
+				     .places = places,
+				     .nr_places = shown,
+				     .series = series,
+				     .nr_series = cpus > 1 ? 2 : 1,
+			     });
 	paired_free(&run);
 	return ret;
 }
@@ -553,76 +461,22 @@ static int google_benchmark(int argc, char **argv)
 	return shim_main(argc, argv);
 }
 
-/* A number above 0 as an argument, or the end of the program. */
-static double number(const char *option, const char *value)
-{
-	char *end;
-	double n = strtod(value, &end);
-
-	if (*end || end == value || !(n > 0) || n > 1e9) {
-		fprintf(stderr, "bench_counter: %s wants a number above 0, not \"%s\"\n", option, value);
-		exit(2);
-	}
-	return n;
-}
-
-/* Take our own options out of the arguments; what is left is for google-benchmark. */
-static void parse(struct options *options, int *argc, char **argv)
-{
-	int kept = 1;
-
-	for (int i = 1; i < *argc; i++) {
-		const struct {
-			const char *name;
-			bool *flag;
-		} flags[] = {
-			{"--summary", &options->summary}, {"--ratios", &options->ratios},
-			{"--bars", &options->bars},	  {"--memory", &options->memory},
-			{"--strict", &options->strict},
-		};
-		const struct {
-			const char *name;
-			const char **text;
-		} texts[] = {
-			{"--svg", &options->svg},
-			{"--svg-bars", &options->svg_bars},
-			{"--json", &options->json},
-		};
-		bool known = false;
-
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			fputs(usage, stdout);
-			exit(0);
-		}
-		for (unsigned f = 0; f < ARRAY_SIZE(flags); f++)
-			if (!strcmp(argv[i], flags[f].name))
-				known = *flags[f].flag = true;
-		for (unsigned t = 0; t < ARRAY_SIZE(texts) && i + 1 < *argc; t++) {
-			if (!known && !strcmp(argv[i], texts[t].name)) {
-				*texts[t].text = argv[++i];
-				known = true;
-			}
-		}
-		if (!known && i + 1 < *argc && !strcmp(argv[i], "--rounds")) {
-			options->paired.rounds = (unsigned)number("--rounds", argv[++i]);
-			known = true;
-		} else if (!known && i + 1 < *argc && !strcmp(argv[i], "--seconds")) {
-			options->paired.seconds = number("--seconds", argv[++i]);
-			known = true;
-		}
-		if (!known)
-			argv[kept++] = argv[i];
-	}
-	argv[kept] = NULL;
-	*argc = kept;
-}
-
 int main(int argc, char **argv)
 {
 	struct options options = {.paired = {.seconds = 4}};
+	const struct report_option own[] = {
+		{.name = "--summary", .flag = &options.summary},
+		{.name = "--ratios", .flag = &options.ratios},
+		{.name = "--bars", .flag = &options.bars},
+		{.name = "--memory", .flag = &options.memory},
+		{.name = "--strict", .flag = &options.strict},
+		{.name = "--svg", .text = &options.svg},
+		{.name = "--svg-bars", .text = &options.svg_bars},
+		{.name = "--json", .text = &options.json},
+	};
 	int ret = 0;
 
-	parse(&options, &argc, argv);
+	report_parse(own, ARRAY_SIZE(own), &options.paired, usage, &argc, argv);
 	if (!options.summary && !options.ratios && !options.bars && !options.memory && !options.svg &&
 	    !options.svg_bars)
 		return google_benchmark(argc, argv);

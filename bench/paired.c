@@ -121,8 +121,7 @@ static void shuffle(struct stop *stops, unsigned nr, uint64_t *state)
 	}
 }
 
-/* Is this the first variant of its operation? An operation measured with several numbers of threads is set up
- * once. */
+/* Is this the first variant of its operation? Those of one operation share its setup. */
 static bool is_first(const struct paired_variant *variants, unsigned i)
 {
 	for (unsigned other = 0; other < i; other++)

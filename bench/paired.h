@@ -10,7 +10,8 @@
  * - Time is cut into slices of some 100 microseconds: long against the clock read at either end (tens of
  *   nanoseconds), short against a scheduler's tick, so that most slices meet no interruption.
  * - A round measures every variant once at each of its placements (see op.h), in an order shuffled anew for
- * each round, so that no variant always runs in the wake of the same other one. There are hundreds of rounds.
+ *   each round, so that no variant always runs in the wake of the same other one. There are hundreds of
+ *   rounds.
  * - A sixteenth of each slice is run before the clock starts, for caches and predictors.
  *
  * What comes out, per variant, in nanoseconds per turn of the loop:
@@ -32,7 +33,7 @@
  * pages:
  *
  * - A read-modify-write instruction (`add %reg, mem`, what gcc makes of `thread_local += v`) is never
- * forwarded.
+ *   forwarded.
  * - `mov (p), r; add v, r; mov r, (p)` is forwarded nowhere but where the load ends at a 64-byte boundary.
  * - With one instruction of any kind, a nop will do, between the load and the add it is forwarded everywhere.
  *

@@ -33,8 +33,7 @@ struct svg_chart {
 /** Lines over evenly spaced places, a legend to the right, ordered as the lines end. Returns 0, or -EIO. */
 int svg_lines(FILE *out, const struct svg_chart *chart);
 
-/** Horizontal bars, a group of them per place, one per series; values written at their ends. Returns 0, or
- * -EIO. */
+/** Horizontal bars, a group per place, a bar per series, values at their ends. Returns 0, or -EIO. */
 int svg_bars(FILE *out, const struct svg_chart *chart);
 
 #endif /* PCPU_STAT_BENCH_SVG_H */

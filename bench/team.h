@@ -11,8 +11,7 @@
 
 struct team;
 
-/** Bind thread i to the i-th CPU of the caller's affinity mask, counted from the last one, and round again.
- */
+/** Bind thread i to the i-th CPU of the caller's affinity mask, counted from the last, and round again. */
 #define TEAM_BIND 1u
 
 /** The number of CPUs in the caller's affinity mask. */

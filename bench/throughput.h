@@ -15,8 +15,7 @@
 /** An operation and what came out. */
 struct throughput_series {
 	const struct bench_op *op;
-	double *rates; /**< out: single operations per second, all threads together; one for each thread count
-			*/
+	double *rates; /**< out: operations per second of all threads together, for each thread count */
 };
 
 struct throughput_options {

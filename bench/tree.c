@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "paired.h"
+#include "report.h"
 #include "rivals.h"
 #include "shim.h"
 #include "svg.h"
@@ -15,13 +16,10 @@
 #include "tree_flush.h"
 #include "tree_ops.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 static const char usage[] =
 	"Usage: bench_tree [--benchmark_...]      google-benchmark (--benchmark_help lists its flags)\n"
@@ -57,41 +55,6 @@ static const struct {
 	{&tree_dirty_bounded, 64},    {&tree_dirty_beyond, 64},	     {&tree_dirty_exact, 64},
 	{&flush_10_of_100, 16},	      {&flush_10_of_20000, 16},	     {&tree_node_create_destroy, 1},
 };
-
-static void print_machine(FILE *out)
-{
-	struct pcpu_info info = {.size = sizeof(info)};
-
-	pcpu_get_info(&info);
-	fprintf(out, "pcpu_stat %s, backend %s, %u CPUs online, %u usable here\n", pcpu_version(),
-		pcpu_backend_name(info.backend), info.slots_online, team_cpus());
-}
-
-/* Run the variants, save what was asked for. The first is the unit, the second the floor. */
-static int measure(struct paired_run *run, struct paired_variant *variants, unsigned nr,
-		   const struct options *options)
-{
-	int ret = paired_measure(run, variants, nr, &options->paired);
-
-	if (ret) {
-		fprintf(stderr, "bench_tree: %s\n", strerror(-ret));
-		return ret;
-	}
-	if (options->json) {
-		FILE *out = strcmp(options->json, "-") ? fopen(options->json, "w") : stdout;
-
-		if (!out) {
-			ret = -errno;
-			perror(options->json);
-			paired_free(run);
-			return ret;
-		}
-		paired_print_json(out, run, 0, 1);
-		if (out != stdout)
-			fclose(out);
-	}
-	return 0;
-}
 
 /*
  * Flushes, round by round.
@@ -263,9 +226,9 @@ static int ratios(const struct options *options)
 	unsigned nr = all_variants(variants);
 	struct paired_run run;
 
-	if (measure(&run, variants, nr, options))
+	if (report_measure(&run, variants, nr, &options->paired, options->json))
 		return 1;
-	print_machine(stdout);
+	report_machine();
 	printf("One thread, %u placements of each loop\n", BENCH_PLACEMENTS / 2);
 	paired_print(stdout, &run, 0, 1);
 	paired_free(&run);
@@ -275,36 +238,6 @@ static int ratios(const struct options *options)
 /*
  * Bars: what the project holds itself to.
  */
-static bool missed;
-
-static void print_bar(const char *what, struct paired_ratio ratio, double limit)
-{
-	const char *verdict;
-
-	if (ratio.paired <= limit)
-		verdict = "met";
-	else if (ratio.best <= limit)
-		verdict = "met at the best placement only";
-	else if (ratio.min <= limit)
-		verdict = "met by the minima only";
-	else
-		verdict = "MISSED";
-	missed |= ratio.paired > limit && ratio.best > limit && ratio.min > limit;
-	printf("%-60s %6.2f %6.2f %6.2f  %6.2f  %s\n", what, ratio.min, ratio.best, ratio.paired, limit,
-	       verdict);
-}
-
-static void print_context(const char *what, struct paired_ratio ratio)
-{
-	printf("  %-58s %6.2f %6.2f %6.2f\n", what, ratio.min, ratio.best, ratio.paired);
-}
-
-/* A number instead of ratios. */
-static void print_number(const char *what, double value, double limit)
-{
-	missed |= value > limit;
-	printf("%-60s %20.2f  %6.2f  %s\n", what, value, limit, value <= limit ? "met" : "MISSED");
-}
 
 /* Of flushes: there are no placements. */
 static struct paired_ratio flush_ratio(const struct flush_result *a, const struct flush_result *b)
@@ -328,36 +261,30 @@ static void bars_of_flushes(const struct options *options)
 	double pairs;
 
 	if (measure_flushes(sizes, ARRAY_SIZE(sizes), flush_rounds(options), options->paired.seconds / 2)) {
-		print_bar("flush, 10 changed of 20 000 nodes / 10 of 100", flush_ratio(&sizes[1], &sizes[0]),
-			  1.5);
-		print_context("the same, other ten each time: with the cache misses",
-			      flush_ratio(&sizes[3], &sizes[2]));
+		report_bar("flush, 10 changed of 20 000 nodes / 10 of 100", flush_ratio(&sizes[1], &sizes[0]),
+			   1.5);
+		report_context("the same, other ten each time: with the cache misses",
+			       flush_ratio(&sizes[3], &sizes[2]));
 	}
 	if (measure_flushes(crowds, ARRAY_SIZE(crowds), flush_rounds(options), options->paired.seconds / 2)) {
-		print_number("16 threads demanding EXACT at once / 1: flushes per round",
-			     crowds[1].flushes / crowds[0].flushes, 1.2);
-		print_number("  the same: pairs read per round", crowds[1].visits / crowds[0].visits, 1.2);
+		report_number("16 threads demanding EXACT at once / 1: flushes per round",
+			      crowds[1].flushes / crowds[0].flushes, 1.2);
+		report_number("  the same: pairs read per round", crowds[1].visits / crowds[0].visits, 1.2);
 	}
-	print_number("+1/-1 a million times, BOUNDED read each 100: flushes",
-		     (double)flushes_of_to_and_fro(1000000, 100), 0);
+	report_number("+1/-1 a million times, BOUNDED read each 100: flushes",
+		      (double)flushes_of_to_and_fro(1000000, 100), 0);
 	pairs = tree_memory_per_pair();
 	snprintf(what, sizeof(what), "memory per (node, CPU) beyond 16 B per statistic (%u)", TREE_STATS);
 	if (pairs > -1)
-		print_number(what, pairs, 16);
+		report_number(what, pairs, 16);
 }
 
 static void print_clean_read(const struct paired_run *run, unsigned exact, unsigned cached, unsigned load)
 {
-	int no_store = exact_read_stores_nothing();
-
-	missed |= no_store == 0;
-	printf("%-60s %s\n", "clean EXACT read: stores nothing (memory write-protected)",
-	       no_store < 0 ? "could not tell"
-	       : no_store   ? "met"
-			    : "MISSED");
-	print_context("clean EXACT read / CACHED read: one load and its branch",
-		      paired_compare(run, exact, cached));
-	print_context("clean EXACT read / a function that loads a word", paired_compare(run, exact, load));
+	report_fact("clean EXACT read: stores nothing (memory write-protected)", exact_read_stores_nothing());
+	report_context("clean EXACT read / CACHED read: one load and its branch",
+		       paired_compare(run, exact, cached));
+	report_context("clean EXACT read / a function that loads a word", paired_compare(run, exact, load));
 }
 
 static void bar_amid_flushes(const struct options *options)
@@ -365,10 +292,10 @@ static void bar_amid_flushes(const struct options *options)
 	struct amid_flushes r;
 
 	measure_amid_flushes(&r, options->paired.seconds / 2);
-	print_bar("add while another thread flushes without pause / alone",
-		  (struct paired_ratio){r.amid_min / r.alone_min, r.amid_median / r.alone_median,
-					r.amid_median / r.alone_median},
-		  1.5);
+	report_bar("add while another thread flushes without pause / alone",
+		   (struct paired_ratio){r.amid_min / r.alone_min, r.amid_median / r.alone_median,
+					 r.amid_median / r.alone_median},
+		   1.5);
 	printf("  a flush every %.2f us; %u of %u stretches\n", r.every_ns / 1e3, r.kept, r.all);
 }
 
@@ -419,61 +346,36 @@ static int bars(const struct options *options)
 	};
 	struct paired_run run;
 
-	if (measure(&run, v, NR, options))
+	if (report_measure(&run, v, NR, &options->paired, options->json))
 		return 1;
-	print_machine(stdout);
-	printf("%u rounds of %.0f us slices, %u placements; ratios of minima, at the best placements, paired "
-	       "by round\n\n",
-	       run.rounds, run.slice_us, BENCH_PLACEMENTS);
-	printf("%-60s %6s %6s %6s  %6s\n", "", "min", "best", "paired", "bar");
-	print_bar("tree add inline / thread_local += v", paired_compare(&run, INLINE, UNIT), 0.55);
-	print_context("a statistic that the compiler does not know", paired_compare(&run, VARIABLE, UNIT));
-	print_context("the floor (load, add, store) / thread_local += v", paired_compare(&run, FLOOR, UNIT));
-	print_bar("tree add function / thread_local += v", paired_compare(&run, FUNCTION, UNIT), 0.65);
-	print_bar("tree add at depth 8 / at depth 1", paired_compare(&run, DEPTH_8, DEPTH_1), 1.02);
-	print_bar("four by add_many inline / four thread-local adds", paired_compare(&run, MANY_4, UNIT_4),
-		  1.2);
-	print_context("the same, function form", paired_compare(&run, MANY_4_FUNCTION, UNIT_4));
-	print_bar("add to the 8th statistic of a touched node / to the 2nd",
-		  paired_compare(&run, EIGHTH, SECOND), 1.05);
+	report_machine();
+	report_heading(&run);
+	report_bar("tree add inline / thread_local += v", paired_compare(&run, INLINE, UNIT), 0.55);
+	report_context("a statistic that the compiler does not know", paired_compare(&run, VARIABLE, UNIT));
+	report_context("the floor (load, add, store) / thread_local += v", paired_compare(&run, FLOOR, UNIT));
+	report_bar("tree add function / thread_local += v", paired_compare(&run, FUNCTION, UNIT), 0.65);
+	report_bar("tree add at depth 8 / at depth 1", paired_compare(&run, DEPTH_8, DEPTH_1), 1.02);
+	report_bar("four by add_many inline / four thread-local adds", paired_compare(&run, MANY_4, UNIT_4),
+		   1.2);
+	report_context("the same, function form", paired_compare(&run, MANY_4_FUNCTION, UNIT_4));
+	report_bar("add to the 8th statistic of a touched node / to the 2nd",
+		   paired_compare(&run, EIGHTH, SECOND), 1.05);
 	printf("  %-58s %6.2f %6.2f ns\n", "what the 8th in a row adds to seven, the 2nd to one",
 	       v[SINGLY_8].median - v[SINGLY_7].median, v[SINGLY_2].median - v[SINGLY_1].median);
 	print_clean_read(&run, EXACT, CACHED, LOAD);
 	if (team_cpus() > 1)
 		bar_amid_flushes(options);
 	bars_of_flushes(options);
-	printf("\nNanoseconds, min/best/median: unit %.2f/%.2f/%.2f, floor %.2f/%.2f/%.2f, inline "
-	       "%.2f/%.2f/%.2f.\n",
-	       v[UNIT].min, v[UNIT].best, v[UNIT].median, v[FLOOR].min, v[FLOOR].best, v[FLOOR].median,
-	       v[INLINE].min, v[INLINE].best, v[INLINE].median);
+	report_costs(&run, INLINE, "inline");
 	printf("What the columns mean: bench/paired.h. Flushes have no placements: min, and twice the "
 	       "median.\n");
 	paired_free(&run);
-	return options->strict && missed;
+	return options->strict && report_missed();
 }
 
 /*
  * Pictures.
  */
-static int save(const char *path, int (*draw)(FILE *, const struct svg_chart *),
-		const struct svg_chart *chart)
-{
-	FILE *out = fopen(path, "w");
-	int ret;
-
-	if (!out) {
-		perror(path);
-		return 1;
-	}
-	ret = draw(out, chart);
-	if (fclose(out) || ret) {
-		fprintf(stderr, "bench_tree: cannot write %s\n", path);
-		return 1;
-	}
-	printf("wrote %s\n", path);
-	return 0;
-}
-
 static int draw_depths(const struct options *options)
 {
 	static const char *const places[TREE_DEPTHS] = {"1", "2", "3", "4", "5", "6", "7", "8"};
@@ -507,18 +409,18 @@ static int draw_depths(const struct options *options)
 	snprintf(subtitle, sizeof(subtitle), "medians of %u interleaved repetitions, %u CPUs; logarithmic",
 		 run.rounds, cpus);
 	paired_free(&run);
-	return save(options->svg, svg_lines,
-		    &(struct svg_chart){
-			    .title = "What one add to a node costs at each depth",
-			    .subtitle = subtitle,
-			    .x_label = "levels below the root",
-			    .y_label = "nanoseconds, as each thread sees it",
-			    .places = places,
-			    .nr_places = TREE_DEPTHS,
-			    .series = lines,
-			    .nr_series = nr_lines,
-			    .logarithmic = 1,
-		    });
+	return report_picture(options->svg, svg_lines,
+			      &(struct svg_chart){
+				      .title = "What one add to a node costs at each depth",
+				      .subtitle = subtitle,
+				      .x_label = "levels below the root",
+				      .y_label = "nanoseconds, as each thread sees it",
+				      .places = places,
+				      .nr_places = TREE_DEPTHS,
+				      .series = lines,
+				      .nr_series = nr_lines,
+				      .logarithmic = 1,
+			      });
 }
 
 static int draw_flushes(const struct options *options)
@@ -545,18 +447,18 @@ static int draw_flushes(const struct options *options)
 		costs[i / NR_SIZES][i % NR_SIZES] = results[i].median / 1e3;
 	snprintf(subtitle, sizeof(subtitle), "medians of %u rounds, %u CPUs; logarithmic", rounds,
 		 team_cpus());
-	return save(options->svg_flush, svg_lines,
-		    &(struct svg_chart){
-			    .title = "What an EXACT read of the root costs",
-			    .subtitle = subtitle,
-			    .x_label = "nodes in the tree",
-			    .y_label = "microseconds",
-			    .places = places,
-			    .nr_places = NR_SIZES,
-			    .series = lines,
-			    .nr_series = NR_LINES,
-			    .logarithmic = 1,
-		    });
+	return report_picture(options->svg_flush, svg_lines,
+			      &(struct svg_chart){
+				      .title = "What an EXACT read of the root costs",
+				      .subtitle = subtitle,
+				      .x_label = "nodes in the tree",
+				      .y_label = "microseconds",
+				      .places = places,
+				      .nr_places = NR_SIZES,
+				      .series = lines,
+				      .nr_series = NR_LINES,
+				      .logarithmic = 1,
+			      });
 }
 
 /*
@@ -588,76 +490,20 @@ static int google_benchmark(int argc, char **argv)
 	return shim_main(argc, argv);
 }
 
-/* A number above 0 as an argument, or the end of the program. */
-static double number(const char *option, const char *value)
-{
-	char *end;
-	double n = strtod(value, &end);
-
-	if (*end || end == value || !(n > 0) || n > 1e9) {
-		fprintf(stderr, "bench_tree: %s wants a number above 0, not \"%s\"\n", option, value);
-		exit(2);
-	}
-	return n;
-}
-
-/* Take our own options out of the arguments; what is left is for google-benchmark. */
-static void parse(struct options *options, int *argc, char **argv)
-{
-	const struct {
-		const char *name;
-		bool *flag;
-	} flags[] = {
-		{"--ratios", &options->ratios},
-		{"--bars", &options->bars},
-		{"--strict", &options->strict},
-	};
-	const struct {
-		const char *name;
-		const char **text;
-	} texts[] = {
-		{"--svg", &options->svg},
-		{"--svg-flush", &options->svg_flush},
-		{"--json", &options->json},
-	};
-	int kept = 1;
-
-	for (int i = 1; i < *argc; i++) {
-		bool known = false;
-
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			fputs(usage, stdout);
-			exit(0);
-		}
-		for (unsigned f = 0; f < ARRAY_SIZE(flags); f++)
-			if (!strcmp(argv[i], flags[f].name))
-				known = *flags[f].flag = true;
-		for (unsigned t = 0; t < ARRAY_SIZE(texts) && i + 1 < *argc; t++) {
-			if (!known && !strcmp(argv[i], texts[t].name)) {
-				*texts[t].text = argv[++i];
-				known = true;
-			}
-		}
-		if (!known && i + 1 < *argc && !strcmp(argv[i], "--rounds")) {
-			options->paired.rounds = (unsigned)number("--rounds", argv[++i]);
-			known = true;
-		} else if (!known && i + 1 < *argc && !strcmp(argv[i], "--seconds")) {
-			options->paired.seconds = number("--seconds", argv[++i]);
-			known = true;
-		}
-		if (!known)
-			argv[kept++] = argv[i];
-	}
-	argv[kept] = NULL;
-	*argc = kept;
-}
-
 int main(int argc, char **argv)
 {
 	struct options options = {.paired = {.seconds = 4}};
+	const struct report_option own[] = {
+		{.name = "--ratios", .flag = &options.ratios},
+		{.name = "--bars", .flag = &options.bars},
+		{.name = "--strict", .flag = &options.strict},
+		{.name = "--svg", .text = &options.svg},
+		{.name = "--svg-flush", .text = &options.svg_flush},
+		{.name = "--json", .text = &options.json},
+	};
 	int ret = 0;
 
-	parse(&options, &argc, argv);
+	report_parse(own, ARRAY_SIZE(own), &options.paired, usage, &argc, argv);
 	if (!options.ratios && !options.bars && !options.svg && !options.svg_flush)
 		return google_benchmark(argc, argv);
 	if (argc > 1) {

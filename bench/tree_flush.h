@@ -82,9 +82,9 @@ struct amid_flushes {
 };
 
 /**
- * Measure adds in stretches of some 50 microseconds, in turn alone and amid flushes. Where the flusher did not
- * get a CPU for all of a stretch, it does not count: only those do that saw at least half as many flushes as
- * the best tenth.
+ * Measure adds in stretches of some 50 microseconds, in turn alone and amid flushes. Where the flusher did
+ * not get a CPU for all of a stretch, it does not count: only those do that saw at least half as many flushes
+ * as the best tenth.
  */
 void measure_amid_flushes(struct amid_flushes *result, double seconds);
 

@@ -25,8 +25,7 @@ struct tree_case {
 
 enum { TREE_DEPTH = 3 };
 
-/** Make a tree of TREE_STATS statistics; ends the program if that fails. @p max_nodes as in the attributes.
- */
+/** Make a tree of TREE_STATS statistics, or end the program. @p max_nodes as in the attributes. */
 struct pcpu_tree *tree_make(uint32_t max_nodes);
 
 void tree_case_setup(void *ctx, unsigned threads);

@@ -40,6 +40,9 @@ struct pcpu_rseq_area {
 #define PCPU_ARCH_CPU_ID 0
 #endif
 
+/* Interrupts abort sections, and each lets somebody run: so many in a row are a debugger that steps. */
+#define PCPU_SECTION_TRIES 100
+
 /* The thread pointer: what a rseq offset is relative to. */
 static inline char *pcpu_thread_pointer(void)
 {

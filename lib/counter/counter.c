@@ -10,20 +10,20 @@
  * and the counter has, on a line that everybody writes but rarely:
  *
  *	value	 the sum of all `carried`, and of all direct adds, less base: what read returns
- *	direct	 amounts added past the slots, by threads that may not write one; big ones where slots are atomic
+ *	direct	 amounts added past the slots: by threads that may not write one; big ones on atomic slots
  *	base	 what set and drain took away
  *
  * The truth is sum = (sum of total) + direct - base. Nothing moves from word to word on its way there, so no
- * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4). `value`
- * alone is derived. It lags sum by the sum of (total - carried) over all slots, and
+ * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4).
+ * `value` alone is derived. It lags sum by the sum of (total - carried) over all slots, and
  *
  *	|total - carried| < batch		whenever no set_batch came in between		(bound)
  *
- * because an add commits only if that still holds afterwards. Otherwise it takes the slow path, where one commit
- * changes both words: total grows by n, and carried becomes the same, whatever n was. What carried has moved by
- * is then the adder's to add to value. So no thread ever writes another CPU's slot, the bound needs no second
- * look, and read is off by slots * (batch - 1) at most, reached when each slot holds batch - 1. After a carry
- * the lag is 0: a +1/-1 loop carries once, whatever it starts from.
+ * because an add commits only if that still holds afterwards. Otherwise it takes the slow path, where one
+ * commit changes both words: total grows by n, and carried becomes the same, whatever n was. What carried has
+ * moved by is then the adder's to add to value. So no thread ever writes another CPU's slot, the bound needs
+ * no second look, and read is off by slots * (batch - 1) at most, reached when each slot holds batch - 1.
+ * After a carry the lag is 0: a +1/-1 loop carries once, whatever it starts from.
  *
  * Where there are no restartable sections, `total` and `carried` are changed by atomic operations, see
  * add_atomic for how the bound comes about there.
@@ -43,7 +43,6 @@
 #include <pcpu_stat/counter_inline.h>
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -62,7 +61,7 @@ struct slot {
 	int64_t carried;
 };
 
-/* Offsets and sizes that callers have compiled in, and the distance between the kinds of line (S0). */
+/* Offsets and sizes that callers have compiled in, and the distance between the kinds of line. */
 _Static_assert(sizeof(struct slot) <= PCPU_GRANULE, "a slot is a granule");
 _Static_assert(sizeof(struct pcpu_counter) == 256, "part of the ABI");
 _Static_assert(offsetof(struct pcpu_counter, slots) == 0 && offsetof(struct pcpu_counter, stride) == 8 &&
@@ -72,17 +71,15 @@ _Static_assert(offsetof(struct pcpu_counter, slots) == 0 && offsetof(struct pcpu
 _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= PCPU_LINE_PAIR,
 	       "what everybody writes is two lines from what everybody reads");
 
-/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
-#define SECTION_TRIES 100
 /* A sum that met this many sets and drains in a row takes the last one as having come first. */
 #define SUM_TRIES 8
 
-/* A node's word gathers this many batches, or a quarter of its CPUs' worth if that is more. */
+/* On small nodes; fewer would hardly make the traffic between nodes rarer. */
 #define NODE_BATCHES_MIN 4u
 
 /*
- * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter to
- * the error of the slots, and divides the traffic between nodes by the same number.
+ * How many batches a node's word may gather. As many as a quarter of the node's CPUs divide the traffic
+ * between nodes by that number, and add a quarter to the error of the slots.
  */
 static uint64_t node_batches(void)
 {
@@ -103,7 +100,8 @@ static uint64_t node_bound(uint32_t batch)
 
 static uint32_t load_batch(const struct pcpu_counter *c)
 {
-	return __atomic_load_n(&c->batch, __ATOMIC_RELAXED);
+	/* Acquire pairs with set_batch: who fills slots under a batch has seen widest raised for it. */
+	return __atomic_load_n(&c->batch, __ATOMIC_ACQUIRE);
 }
 
 static uint32_t load_state(const struct pcpu_counter *c)
@@ -151,12 +149,13 @@ static void follow_batch(struct pcpu_counter *c)
 	}
 }
 
+/* Before batch is stored. */
 static void raise_widest(struct pcpu_counter *c, uint32_t wanted)
 {
 	uint32_t widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
 
 	while (widest < wanted && !__atomic_compare_exchange_n(&c->widest, &widest, wanted, false,
-							       __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+							       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
@@ -174,7 +173,7 @@ static void publish(struct pcpu_counter *c, struct pcpu_region *region, int64_t 
 	c->nr_slots = region->cpu.chunks;
 	/* A full node zone costs traffic, not correctness. */
 	c->node_words = node_offset < 0 ? NULL : pcpu_zone_at(&region->node, node_offset, 0);
-	/* Release pairs with load_state, and with the section's load of fast_slots before those of the others. */
+	/* Release pairs with load_state, and with the section's load of fast_slots before the others. */
 	__atomic_store_n(&c->state, ATTACHED, __ATOMIC_RELEASE);
 	if (region->sections)
 		__atomic_store_n(&c->fast_slots, c->nr_slots, __ATOMIC_RELEASE);
@@ -205,13 +204,13 @@ static void attach(struct pcpu_counter *c)
 		return;
 	offset = grant(&region);
 	if (offset < 0) {
-		__atomic_store_n(&c->state, DIRECT, __ATOMIC_RELEASE);
+		__atomic_store_n(&c->state, DIRECT, __ATOMIC_RELAXED);
 		return;
 	}
 	if (load_batch(c) == batch) {
 		raise_widest(c, pcpu_cpu.auto_batch - 1);
-		/* Unless set_batch comes in between, which then has the say. */
-		__atomic_compare_exchange_n(&c->batch, &batch, pcpu_cpu.auto_batch, false, __ATOMIC_RELAXED,
+		/* Unless set_batch comes in between, which then has the say. Release as there. */
+		__atomic_compare_exchange_n(&c->batch, &batch, pcpu_cpu.auto_batch, false, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED);
 		follow_batch(c);
 	}
@@ -278,8 +277,8 @@ static void empty_nodes(struct pcpu_counter *c)
 }
 
 /*
- * An add under way judges by the old bias or by the new one, so slots stay within the widest that ever was, and
- * error looks at the slots themselves while that is not the one in force.
+ * An add under way judges by the old bias or by the new one, so slots stay within the widest that ever was,
+ * and error looks at the slots themselves while that is not the one in force.
  */
 int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
@@ -292,7 +291,8 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 	if (batch == load_batch(c))
 		return 0;
 	raise_widest(c, batch - 1);
-	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
+	/* Release pairs with load_batch. */
+	__atomic_store_n(&c->batch, batch, __ATOMIC_RELEASE);
 	follow_batch(c);
 	empty_nodes(c);
 	return 0;
@@ -350,12 +350,12 @@ static inline enum pcpu_x86_outcome settle(struct pcpu_counter *c, int64_t n)
 	return outcome;
 }
 
-/* False if this thread may not write slots, or could not in SECTION_TRIES: nothing was added then. */
+/* False if this thread may not write slots, or could not in so many tries: nothing was added then. */
 static bool add_in_section(struct pcpu_counter *c, int64_t n)
 {
 	enum pcpu_x86_outcome outcome = PCPU_X86_ABORTED;
 
-	for (int i = 0; outcome == PCPU_X86_ABORTED && i < SECTION_TRIES; i++)
+	for (int i = 0; outcome == PCPU_X86_ABORTED && i < PCPU_SECTION_TRIES; i++)
 		outcome = settle(c, n);
 	return outcome == PCPU_X86_DONE;
 }
@@ -369,10 +369,10 @@ static bool add_in_section(struct pcpu_counter *c, int64_t n)
 #endif
 
 /*
- * Slots changed by atomic operations. Here the report comes after the add, by whoever finds the lag too large.
- * The last add in the order of `total` either finds it so and reports, or finds that it is not; a report that
- * comes in between looks at `total` again after its exchange, and so sees what that add did not see it doing:
- * hence the sequentially consistent order of the four accesses, and at rest the same bound.
+ * Slots changed by atomic operations. Here the report comes after the add, by whoever finds the lag too
+ * large. The last add in the order of `total` either finds it so and reports, or finds that it is not; a
+ * report that comes in between looks at `total` again after its exchange, and so sees what that add did not
+ * see it doing: hence the sequentially consistent order of the four accesses, and at rest the same bound.
  */
 static void add_atomic(struct pcpu_counter *c, uint64_t n)
 {
@@ -405,7 +405,7 @@ static __attribute__((noinline, cold)) void add_slower(struct pcpu_counter *c, i
 			return;
 	} else if (load_state(c) == ATTACHED) {
 		bias = (uint64_t)load_batch(c) - 1;
-		/* Amounts of the batch or more would be reported whole at once: no use going through a slot. */
+		/* Amounts of the batch or more would be reported whole at once: past the slots with them. */
 		if ((uint64_t)n + bias <= 2 * bias) {
 			add_atomic(c, (uint64_t)n);
 			return;
@@ -418,8 +418,8 @@ static __attribute__((noinline, cold)) void add_slower(struct pcpu_counter *c, i
 }
 
 /*
- * Nearly always a carry, so that is tried before anything is looked at. Not to be inlined: pcpu_counter_add would
- * save registers for it in every call.
+ * Nearly always a carry, so that is tried before anything is looked at. Not to be inlined: pcpu_counter_add
+ * would save registers for it in every call.
  */
 __attribute__((noinline)) void pcpu_counter_add_slow(struct pcpu_counter *c, int64_t n)
 {

@@ -17,9 +17,6 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
 #if PCPU_ARCH_SECTIONS
-/* Enough tries that being interrupted in all of them means something else is wrong. */
-#define TRIES 100
-
 /* Do sections commit what they should, on the CPU that the system says we run on? */
 static bool self_test(const struct pcpu_os *os, ptrdiff_t offset)
 {
@@ -27,7 +24,7 @@ static bool self_test(const struct pcpu_os *os, ptrdiff_t offset)
 	unsigned committed = 0, agreed = 0;
 	uint64_t total = 0;
 
-	for (unsigned i = 0; i < TRIES; i++) {
+	for (unsigned i = 0; i < PCPU_SECTION_TRIES; i++) {
 		int before = os->current_cpu();
 		int cpu = pcpu_x86_probe(offset, words, PCPU_MAX_SLOTS);
 		int after = os->current_cpu();

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Text in pieces: see emit.h. */
 #include "export/emit.h"
 
 #include <stdbool.h>
@@ -6,7 +7,7 @@
 
 void pcpu_emit_begin(struct pcpu_emit *emit, pcpu_write_fn write, void *ctx)
 {
-	/* Not the buffer. */
+	/* Field by field: the buffer need not be cleared. */
 	emit->write = write;
 	emit->ctx = ctx;
 	emit->error = 0;
@@ -62,6 +63,7 @@ static bool is_plain(unsigned char c, enum pcpu_escape escape)
 static void emit_special(struct pcpu_emit *emit, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";
+	/* A backslash and one more character, or all six bytes of a numbered one. */
 	char text[] = {'\\', (char)c, '0', '0', digits[c >> 4], digits[c & 15]};
 
 	if (c == '\n')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text in pieces: a buffer before a write function, integers and escaping. No stdio, no locale, no allocation.
+ * Text in pieces: a buffer before a write function, integers and escaping. No stdio, locale or allocation.
  *
  * An error sticks: what is put after it is dropped, so that callers need to look only where they would do
  * much work for nothing.

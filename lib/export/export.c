@@ -2,9 +2,9 @@
 /*
  * OpenMetrics, Prometheus 0.0.4 and JSON.
  *
- * The text formats want all samples of a family together, while a node holds one value of each family. Turning
- * that around in memory would take memory in proportion to the tree; so the tree is walked once per family,
- * after one flush. Between two nodes the walker holds nothing but a reference: the sink may be slow.
+ * The text formats want all samples of a family together, while a node holds one value of each family.
+ * Turning that around in memory would take memory in proportion to the tree; so the tree is walked once per
+ * family, after one flush. Between two nodes the walker holds nothing but a reference: the sink may be slow.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -15,38 +15,28 @@
 
 #include "export/emit.h"
 
-/* An export under way. */
-struct export
-{
+/* An export under way. After its one flush, values are read CACHED. */
+struct exporter {
 	struct pcpu_emit emit;
 	struct pcpu_tree *tree;
 	enum pcpu_escape escape; /* of paths */
-	enum pcpu_read how;	 /* after the one flush */
 	uint64_t made;		 /* nodes, at the beginning */
 };
 
-static int begin(struct export *x, struct pcpu_tree *tree, pcpu_write_fn write, void *ctx,
+static int begin(struct exporter *x, struct pcpu_tree *tree, pcpu_write_fn write, void *ctx,
 		 enum pcpu_escape escape)
 {
-	int r;
-
 	if (!tree || !write)
 		return -EINVAL;
 	pcpu_emit_begin(&x->emit, write, ctx);
 	x->tree = tree;
 	x->escape = escape;
-	x->how = PCPU_READ_CACHED;
 	x->made = pcpu_tree_made(tree);
-	r = pcpu_node_flush(pcpu_tree_root(tree));
-	if (r == -EROFS)
-		x->how = PCPU_READ_EXACT; /* a mapping that may not be written: each read has to look */
-	else if (r)
-		return r;
-	return 0;
+	return pcpu_node_flush(pcpu_tree_root(tree));
 }
 
 /* The next node to write, NULL after the last or an error. */
-static struct pcpu_node *next_node(struct export *x, struct pcpu_node *node)
+static struct pcpu_node *next_node(struct exporter *x, struct pcpu_node *node)
 {
 	if (x->emit.error) {
 		pcpu_node_put(node);
@@ -57,13 +47,11 @@ static struct pcpu_node *next_node(struct export *x, struct pcpu_node *node)
 
 /* ---- paths ---- */
 
-/*
- * Ancestors that are looked up in one climb. A node may lie at any depth, so there is room neither for all of its
- * ancestors nor for a recursion; most lie less deep than this.
- */
+/* Ancestors that are looked up in one climb: 512 bytes of stack, and most nodes lie less deep. */
 #define LEVELS_PER_CLIMB 64u
 
-static void emit_path(struct export *x, struct pcpu_node *node)
+/* A node may lie at any depth: there is room neither for all of its ancestors nor for a recursion. */
+static void emit_path(struct exporter *x, struct pcpu_node *node)
 {
 	struct pcpu_node *levels[LEVELS_PER_CLIMB], *at, *up;
 	unsigned depth = 0, last;
@@ -90,12 +78,12 @@ static void emit_path(struct export *x, struct pcpu_node *node)
 
 /* ---- values ---- */
 
-static bool has(const char *s)
+static bool has_text(const char *s)
 {
 	return s && s[0];
 }
 
-static void emit_value(struct export *x, const struct pcpu_stat_desc *stat, int64_t value)
+static void emit_value(struct exporter *x, const struct pcpu_stat_desc *stat, int64_t value)
 {
 	pcpu_emit_integer(&x->emit, stat->kind == PCPU_STAT_COUNTER && value < 0 ? 0 : value);
 }
@@ -129,14 +117,14 @@ static void family_name(struct family *family, struct pcpu_tree *tree, const str
 	append(family, pcpu_tree_name(tree));
 	append(family, "_");
 	append(family, stat->name);
-	if (has(stat->unit)) {
+	if (has_text(stat->unit)) {
 		append(family, "_");
 		append(family, stat->unit);
 	}
 }
 
 /* A line "# KEYWORD family text". */
-static void emit_about(struct export *x, const char *keyword, const struct family *family, const char *text,
+static void emit_about(struct exporter *x, const char *keyword, const struct family *family, const char *text,
 		       enum pcpu_escape escape)
 {
 	pcpu_emit_string(&x->emit, keyword);
@@ -146,7 +134,7 @@ static void emit_about(struct export *x, const char *keyword, const struct famil
 	pcpu_emit_bytes(&x->emit, "\n", 1);
 }
 
-static void emit_samples(struct export *x, struct family *family, uint32_t index)
+static void emit_samples(struct exporter *x, struct family *family, uint32_t index)
 {
 	const struct pcpu_stat_desc *stat = pcpu_tree_stat(x->tree, index);
 
@@ -155,14 +143,14 @@ static void emit_samples(struct export *x, struct family *family, uint32_t index
 		pcpu_emit_bytes(&x->emit, family->name, family->bytes);
 		emit_path(x, node);
 		pcpu_emit_bytes(&x->emit, "\"} ", 3);
-		emit_value(x, stat, pcpu_node_read(node, index, x->how));
+		emit_value(x, stat, pcpu_node_read(node, index, PCPU_READ_CACHED));
 		pcpu_emit_bytes(&x->emit, "\n", 1);
 	}
 }
 
 int pcpu_export_openmetrics(struct pcpu_tree *tree, pcpu_write_fn write, void *ctx)
 {
-	struct export x;
+	struct exporter x;
 	int r = begin(&x, tree, write, ctx, PCPU_ESCAPE_LABEL);
 
 	if (r)
@@ -174,9 +162,9 @@ int pcpu_export_openmetrics(struct pcpu_tree *tree, pcpu_write_fn write, void *c
 		/* Here a family is one thing, and the samples of a counter, its totals, another. */
 		family_name(&family, tree, stat);
 		emit_about(&x, "# TYPE ", &family, kind_name(stat), PCPU_ESCAPE_LABEL);
-		if (has(stat->unit))
+		if (has_text(stat->unit))
 			emit_about(&x, "# UNIT ", &family, stat->unit, PCPU_ESCAPE_LABEL);
-		if (has(stat->help))
+		if (has_text(stat->help))
 			emit_about(&x, "# HELP ", &family, stat->help, PCPU_ESCAPE_LABEL);
 		if (stat->kind == PCPU_STAT_COUNTER)
 			append(&family, "_total");
@@ -188,7 +176,7 @@ int pcpu_export_openmetrics(struct pcpu_tree *tree, pcpu_write_fn write, void *c
 
 int pcpu_export_prometheus(struct pcpu_tree *tree, pcpu_write_fn write, void *ctx)
 {
-	struct export x;
+	struct exporter x;
 	int r = begin(&x, tree, write, ctx, PCPU_ESCAPE_LABEL);
 
 	if (r)
@@ -201,7 +189,7 @@ int pcpu_export_prometheus(struct pcpu_tree *tree, pcpu_write_fn write, void *ct
 		family_name(&family, tree, stat);
 		if (stat->kind == PCPU_STAT_COUNTER)
 			append(&family, "_total");
-		if (has(stat->help))
+		if (has_text(stat->help))
 			emit_about(&x, "# HELP ", &family, stat->help, PCPU_ESCAPE_HELP);
 		emit_about(&x, "# TYPE ", &family, kind_name(stat), PCPU_ESCAPE_HELP);
 		emit_samples(&x, &family, i);
@@ -212,9 +200,9 @@ int pcpu_export_prometheus(struct pcpu_tree *tree, pcpu_write_fn write, void *ct
 /* ---- JSON ---- */
 
 /* A string, or null for none. */
-static void emit_quoted(struct export *x, const char *s)
+static void emit_quoted(struct exporter *x, const char *s)
 {
-	if (!has(s)) {
+	if (!has_text(s)) {
 		pcpu_emit_string(&x->emit, "null");
 		return;
 	}
@@ -223,7 +211,7 @@ static void emit_quoted(struct export *x, const char *s)
 	pcpu_emit_bytes(&x->emit, "\"", 1);
 }
 
-static void emit_stat(struct export *x, const struct pcpu_stat_desc *stat)
+static void emit_stat(struct exporter *x, const struct pcpu_stat_desc *stat)
 {
 	pcpu_emit_string(&x->emit, "{\"name\":");
 	emit_quoted(x, stat->name);
@@ -236,7 +224,7 @@ static void emit_stat(struct export *x, const struct pcpu_stat_desc *stat)
 	pcpu_emit_string(&x->emit, "}");
 }
 
-static void emit_values(struct export *x, const int64_t *values)
+static void emit_values(struct exporter *x, const int64_t *values)
 {
 	for (uint32_t i = 0; i < pcpu_tree_nr_stats(x->tree); i++) {
 		const struct pcpu_stat_desc *stat = pcpu_tree_stat(x->tree, i);
@@ -249,7 +237,7 @@ static void emit_values(struct export *x, const int64_t *values)
 	pcpu_emit_string(&x->emit, "}");
 }
 
-static void emit_node(struct export *x, struct pcpu_node *node)
+static void emit_node(struct exporter *x, struct pcpu_node *node)
 {
 	int64_t values[PCPU_STATS_MAX];
 	uint32_t nr = pcpu_tree_nr_stats(x->tree);
@@ -257,17 +245,17 @@ static void emit_node(struct export *x, struct pcpu_node *node)
 	pcpu_emit_string(&x->emit, "{\"path\":\"");
 	emit_path(x, node);
 	pcpu_emit_string(&x->emit, "\",\"values\":");
-	pcpu_node_snapshot(node, values, nr, x->how);
+	pcpu_node_snapshot(node, values, nr, PCPU_READ_CACHED);
 	emit_values(x, values);
 	pcpu_emit_string(&x->emit, ",\"local\":");
-	pcpu_node_snapshot_local(node, values, nr, x->how);
+	pcpu_node_snapshot_local(node, values, nr, PCPU_READ_CACHED);
 	emit_values(x, values);
 	pcpu_emit_string(&x->emit, "}");
 }
 
 int pcpu_export_json(struct pcpu_tree *tree, pcpu_write_fn write, void *ctx)
 {
-	struct export x;
+	struct exporter x;
 	const char *before = "],\"nodes\":[";
 	int r = begin(&x, tree, write, ctx, PCPU_ESCAPE_JSON);
 

@@ -101,8 +101,10 @@ static int export_at(struct pcpu_tree *tree, int dir, const char *base)
 	if (fd < 0)
 		return fd;
 	r = pcpu_export_prometheus(tree, write_all, &fd);
-	/* Some file systems find out only now that there is no room, and after a crash of the machine some would
-	 * have the name and not yet the content. */
+	/*
+	 * Some file systems find out only now that there is no room; and after a crash of the machine, some
+	 * would have the name and not yet the content.
+	 */
 	if (!r && fsync(fd))
 		r = -errno;
 	close(fd);
@@ -113,7 +115,7 @@ static int export_at(struct pcpu_tree *tree, int dir, const char *base)
 	return r;
 }
 
-/* By its directory and its name there, so that both files are in the same one whatever is renamed meanwhile. */
+/* By its directory and its name there: both files are in the same one, whatever is renamed meanwhile. */
 static int export_to(struct pcpu_tree *tree, const char *path)
 {
 	const char *slash = strrchr(path, '/');
