@@ -4,7 +4,6 @@
  * thread whose very first call is in a handler that interrupts malloc. A hang ends in SIGALRM.
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -19,15 +18,18 @@ static struct pcpu_counter c = PCPU_COUNTER_INIT;
 static int64_t handled, stop;
 
 /*
- * The signals come from a timer that the handler winds up again, so that the program goes on for a while
- * between two of them however slow the machine is.
+ * The signals come from a timer that the handler winds up again. Where that takes longer than the timer, the next
+ * signal is there before the program has gone on by one instruction: hence intervals from short to long, and now
+ * and then one that is enough anywhere.
  */
 static timer_t timer;
 static int wound;
 
 static void wind_up(void)
 {
-	struct itimerspec spec = {.it_value = {.tv_nsec = 3000 + 1000 * (handled % 16)}};
+	static uint64_t random = 1;
+	long wait = handled % 64 ? 2000L << next_random(&random) % 7 : 1000000;
+	struct itimerspec spec = {.it_value = {.tv_nsec = wait}};
 
 	if (__atomic_load_n(&wound, __ATOMIC_RELAXED) && timer_settime(timer, 0, &spec, NULL))
 		abort();
@@ -122,13 +124,13 @@ static void first_call(void)
 		handled = stop = ready = 0;
 		crew_start(&crew, 1, allocate_until_stopped, NULL);
 		while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
-			;
+			usleep(20);
 		for (int i = 0; i < 3; i++) {
 			int64_t before = __atomic_load_n(&handled, __ATOMIC_ACQUIRE);
 
 			pthread_kill(crew.members[0].thread, SIGUSR2);
 			while (__atomic_load_n(&handled, __ATOMIC_ACQUIRE) == before)
-				sched_yield();
+				usleep(20);
 		}
 		__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 		crew_wait(&crew);
@@ -165,7 +167,7 @@ static void interrupted_calls(void)
 
 int main(void)
 {
-	alarm(300);
+	alarm(1200);
 	storm(0, scaled(100000));
 	if (!getenv("PCPU_TEST_EXPECT_LOSS")) {
 		storm(2, scaled(20000));
