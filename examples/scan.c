@@ -3,15 +3,15 @@
  * @file scan.c
  * Count what is in directory trees, with many threads adding to the same few numbers.
  *
- * Workers take directories from one queue, read every file in them, and add to eight statistics at every file.
- * With ordinary shared counters these adds would fight for the same cache lines; here each CPU adds to memory
- * of its own, so the program need not collect numbers per thread and merge them.
+ * Workers take directories from one queue, read every file in them, and add to eight statistics at every
+ * file. With ordinary shared counters these adds would fight for the same cache lines; here each CPU adds to
+ * memory of its own, so the program need not collect numbers per thread and merge them.
  *
  * The statistics are those of a pcpu_tree with a node per directory, down to a depth; what lies deeper counts
- * for the directory at that depth. An add goes to one node alone and costs the same at any depth, and still the
- * root, read EXACT, holds the totals, and every node what is in the directory and below. The main thread reads
- * them at any moment and shows how far the scan has come and which directories it finds most in. Eight plain
- * pcpu_counters take the same adds; in the end the two must agree.
+ * for the directory at that depth. An add goes to one node alone and costs the same at any depth, and still
+ * the root, read EXACT, holds the totals, and every node what is in the directory and below. The main thread
+ * reads them at any moment and shows how far the scan has come and which directories it finds most in. Eight
+ * plain pcpu_counters take the same adds; in the end the two must agree.
  *
  * The totals, and those of each directory, mean exactly what find and wc say, and --verify asks them:
  *
@@ -178,11 +178,11 @@ static size_t utf8_length(const unsigned char *at)
 #define NODE_NAME_MAX 63
 
 /*
- * The name of a node for a directory. Nodes have names of 1..63 bytes of UTF-8 without a slash; directories may
- * have any bytes, 255 of them, and paths from the command line have slashes. What a node's name cannot hold,
- * what terminals act upon, and the percent sign itself are written as %XX. What gets too long is cut and ends
- * in %~ and a hash of it all, as does whatever must differ from a name that is there (attempt above 0). A
- * percent sign that stands for itself is never followed by ~, so each name has one meaning.
+ * The name of a node for a directory. Nodes have names of 1..63 bytes of UTF-8 without a slash; directories
+ * may have any bytes, 255 of them, and paths from the command line have slashes. What a node's name cannot
+ * hold, what terminals act upon, and the percent sign itself are written as %XX. What gets too long is cut
+ * and ends in %~ and a hash of it all, as does whatever must differ from a name that is there (attempt above
+ * 0). A percent sign that stands for itself is never followed by ~, so each name has one meaning.
  */
 static void node_name(char name[NODE_NAME_MAX + 1], const char *of, unsigned attempt)
 {
@@ -283,8 +283,7 @@ struct text {
  */
 static uint64_t unprintable_makes_words = EACH_BYTE(0x80);
 
-/* 0x80 in each byte of eight that lies in first..last, both below 0x80. No carry crosses into another byte.
- */
+/* 0x80 in each byte of eight that lies in first..last, both below 0x80. No carry leaves its byte. */
 static inline uint64_t bytes_within(uint64_t eight, unsigned first, unsigned last)
 {
 	uint64_t low = eight & EACH_BYTE(0x7f);
@@ -350,8 +349,7 @@ static void text_part(struct text *text, const unsigned char *bytes, size_t leng
 		text->words += sum_of_bytes(words);
 	}
 	if (length > 0) {
-		/* Spaces behind the last bytes: what is carried into the first of them is still to be
-		 * counted. */
+		/* Spaces behind the last bytes: a carry into the first of them is yet to be counted. */
 		unsigned char last[8] = "        ";
 		uint64_t lines = 0, words = 0;
 
@@ -1002,8 +1000,8 @@ static const char *shown_path(char *buffer, size_t size, const char *path)
 }
 
 /*
- * As many lines as asked for, and one above, whatever there is to show. nanoseconds: since the last look; 0: no
- * rates, sorted by bytes. CACHED: the EXACT read of the root that every sample begins with has brought all
+ * As many lines as asked for, and one above, whatever there is to show. nanoseconds: since the last look; 0:
+ * no rates, sorted by bytes. CACHED: the EXACT read of the root that every sample begins with has brought all
  * places up to date, so that a look at each is a load.
  */
 static void print_top(unsigned nr, int64_t nanoseconds, size_t width, const char *end_of_line)
@@ -1203,8 +1201,7 @@ static int wc_descriptor(int input, struct wc_counts *counts)
 	return wait_for(child) == 0 ? 0 : -EIO;
 }
 
-/* Find out whether this system's wc makes words of bytes that do not print; where there is no wc, POSIX does.
- */
+/* Find out whether this system's wc makes words of bytes that do not print. Where there is none, they do. */
 static void ask_what_makes_words(void)
 {
 	struct wc_counts counts;
@@ -1431,7 +1428,7 @@ out:
 	return error;
 }
 
-/* Name what differs between counted and expected, of a place or (NULL) of all. Returns whether nothing does. */
+/* Name what differs between counted and expected, of a place or (NULL) of all. True: nothing does. */
 static bool compare(const struct place *place, const int64_t *counted, const int64_t *expected)
 {
 	char path[256];
@@ -1649,8 +1646,7 @@ static char **paths_new(const char *const *given, int nr)
 	return paths;
 }
 
-/* Leave room for what the workers open for themselves (a directory, a file, a way from the top) and for
- * stdio. */
+/* Leave room for stdio, and for what workers open for themselves: a directory, a file, a way from the top. */
 static void limit_descriptors(unsigned nr_workers)
 {
 	struct rlimit limit;

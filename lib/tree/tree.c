@@ -184,7 +184,7 @@ int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 	char *slots, *shadows;
 
 	if (n) {
-		/* Its slots hold old values, but so do their shadows since its last flush: they count as 0. */
+		/* Its slots hold old values, but so do the shadows since its last flush: they count as 0. */
 		tree->spare = n->next_work;
 	} else {
 		if (tree->nr_nodes == tree->max_nodes)
