@@ -12,6 +12,7 @@
 
 #include <pcpu_stat/counter.h>
 #include <pcpu_stat/cpu.h>
+#include <pcpu_stat/limit.h>
 #include <pcpu_stat/placement.h>
 #include <pcpu_stat/region.h>
 
