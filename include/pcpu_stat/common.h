@@ -10,10 +10,8 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-#define PCPU_BEGIN_DECLS                                                                                     \
-	extern "C"                                                                                           \
-	{
-#define PCPU_END_DECLS }
+#define PCPU_BEGIN_DECLS extern "C" {
+#define PCPU_END_DECLS	 }
 #else
 #define PCPU_BEGIN_DECLS
 #define PCPU_END_DECLS

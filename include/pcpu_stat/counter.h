@@ -6,8 +6,8 @@
  * An add goes to the slot of the CPU it runs on and touches nothing that another CPU writes. When a slot has
  * strayed from what it last reported by the batch, the difference is carried to the shared
  * value. So `read` is one load and at most a known error away from `sum`, which walks all slots and is exact.
- * This is the shape of the kernel's percpu_counter; unlike there, slots are never emptied, `sum` misses no add
- * that happened before it, and the error of `read` is a promise (see pcpu_counter_error).
+ * This is the shape of the kernel's percpu_counter; unlike there, slots are never emptied, `sum` misses no
+ * add that happened before it, and the error of `read` is a promise (see pcpu_counter_error).
  */
 #ifndef PCPU_STAT_COUNTER_H
 #define PCPU_STAT_COUNTER_H
@@ -40,18 +40,20 @@ struct pcpu_counter {
 	uint64_t reserved_cold[8];
 	uint64_t gap[8]; /* two lines between words that everybody reads and words that everybody writes */
 	/* 192: written by carries, direct adds, set and drain. Accessed with atomics only. */
-	int64_t value;	/* what read returns: all that was carried or added directly, less base */
-	int64_t direct; /* adds that went past the slots */
-	int64_t base;	/* sum = slots + direct - base */
+	int64_t value;	 /* what read returns: all that was carried or added directly, less base */
+	int64_t direct;	 /* adds that went past the slots */
+	int64_t base;	 /* sum = slots + direct - base */
 	uint32_t widest; /* the largest batch that any slot may have been filled under */
 	uint32_t flags;
 	uint64_t reserved_shared[4];
 };
 
-/** Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails. */
+/** Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails.
+ */
 #define PCPU_COUNTER_INIT                                                                                    \
 	{                                                                                                    \
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, \
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0,   \
+			0, 0,                                                                                \
 		{                                                                                            \
 			0, 0, 0, 0                                                                           \
 		}                                                                                            \
@@ -67,24 +69,24 @@ struct pcpu_counter_attr {
 	size_t size;		    /**< sizeof(struct pcpu_counter_attr) */
 	struct pcpu_region *region; /**< where the slots live; NULL: the default region */
 	int64_t initial;	    /**< first value */
-	uint32_t batch;		    /**< carry when a slot has changed by this much; 0: automatic, see below */
-	uint32_t flags;		    /**< PCPU_COUNTER_NODE_LEVEL or PCPU_COUNTER_NO_NODE_LEVEL */
-	const char *name;	    /**< for shared regions; ignored in a private one */
+	uint32_t batch;	  /**< carry when a slot has changed by this much; 0: automatic, see below */
+	uint32_t flags;	  /**< PCPU_COUNTER_NODE_LEVEL or PCPU_COUNTER_NO_NODE_LEVEL */
+	const char *name; /**< for shared regions; ignored in a private one */
 };
 
 /**
  * Make a counter.
  *
  * The automatic batch is max(1024, 16 * CPUs online). A contended carry costs about as much as a hundred adds
- * that stay on their CPU: at 1024 that no longer shows. And the shared line changes hands in about 100 ns: with
- * 16 adds per CPU and batch it stays out of the way even when every CPU adds every 10 ns. Choose a smaller one
- * where read must be close without asking for sum; pcpu_counter_compare is exact at any batch.
+ * that stay on their CPU: at 1024 that no longer shows. And the shared line changes hands in about 100 ns:
+ * with 16 adds per CPU and batch it stays out of the way even when every CPU adds every 10 ns. Choose a
+ * smaller one where read must be close without asking for sum; pcpu_counter_compare is exact at any batch.
  *
  * @param c     the counter, in any state
  * @param attr  attributes, or NULL
- * @return 0; -EINVAL (size, flags, batch above INT32_MAX), -E2BIG (unknown trailing bytes), -ENOSPC (the region
- *         given is full). A counter without a region of its own does not fail for want of memory: it counts
- *         in its shared words instead, exactly but more slowly.
+ * @return 0; -EINVAL (size, flags, batch above INT32_MAX), -E2BIG (unknown trailing bytes), -ENOSPC (the
+ * region given is full). A counter without a region of its own does not fail for want of memory: it counts in
+ * its shared words instead, exactly but more slowly.
  *
  * Context: any thread; inside malloc; after fork. Not a signal handler. Cost: one atomic exchange per 1024
  * bytes of slot; a walk over the slots when they were used before.

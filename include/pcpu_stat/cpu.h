@@ -12,8 +12,9 @@ PCPU_BEGIN_DECLS
 
 /** How updates find and change the memory of the CPU they run on. */
 enum pcpu_backend {
-	PCPU_BACKEND_RSEQ,   /**< restartable sequences: plain stores (x86-64), or the CPU id alone (aarch64) */
-	PCPU_BACKEND_ATOMIC, /**< atomic adds to the slot of the CPU that getcpu names, or of a hashed thread */
+	PCPU_BACKEND_RSEQ, /**< restartable sequences: plain stores (x86-64), or the CPU id alone (aarch64) */
+	PCPU_BACKEND_ATOMIC, /**< atomic adds to the slot of the CPU that getcpu names, or of a hashed thread
+			      */
 };
 
 /** What became of NUMA placement (pcpu_info.numa). */

@@ -15,5 +15,6 @@
 #include <pcpu_stat/limit.h>
 #include <pcpu_stat/placement.h>
 #include <pcpu_stat/region.h>
+#include <pcpu_stat/tree.h>
 
 #endif /* PCPU_STAT_PCPU_STAT_H */

@@ -3,8 +3,8 @@
  * The offset by which updates find the rseq area in use; 0 while there is none.
  *
  * Callers see it as const, so that a function with several adds loads it once. It changes once, when the
- * library starts; code that still holds the 0 from before takes the slow path a little longer. This file alone
- * knows the truth, so it must not include what declares it const.
+ * library starts; code that still holds the 0 from before takes the slow path a little longer. This file
+ * alone knows the truth, so it must not include what declares it const.
  */
 #define PCPU_AREA_C
 #include "arch/area.h"

@@ -21,27 +21,29 @@
  * has now reported beyond what it had) to the next level, and then the add of n itself, which fits whatever
  * slot it lands on. Returns false, with nothing done, when aborted or when there is no CPU.
  */
-static inline bool pcpu_x86_counter_carry(const struct pcpu_counter *c, int64_t n, int64_t *diff, uint32_t *cpu)
+static inline bool pcpu_x86_counter_carry(const struct pcpu_counter *c, int64_t n, int64_t *diff,
+					  uint32_t *cpu)
 {
 	uint64_t old, reported, id;
 	uint32_t failed = 1;
 
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "5f") /* */
-			 "movl %%eax, %k[id]\n\t"
-			 "imulq %c[stride](%[ctr]), %%rax\n\t"
-			 "addq %c[slots](%[ctr]), %%rax\n\t"
-			 "movq (%%rax), %[reported]\n\t"
-			 "addq %[amount], %[reported]\n\t"
-			 "movq 8(%%rax), %[old]\n\t" PCPU_X86_DELAY "movq %[reported], 8(%%rax)\n"
-			 "2:\n\t"
-			 "xorl %[failed], %[failed]\n"
-			 "5:\n\t"
-			 : [old] "=&r"(old), [reported] "=&r"(reported), [id] "=&r"(id), [failed] "+&r"(failed)
-			 : [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"(n),
-			   [slots] "i"(offsetof(struct pcpu_counter, slots)),
-			   [stride] "i"(offsetof(struct pcpu_counter, stride)),
-			   [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots))
-			 : "rax", "rcx", "memory", "cc");
+	__asm__ volatile(
+		PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "5f") /* */
+		"movl %%eax, %k[id]\n\t"
+		"imulq %c[stride](%[ctr]), %%rax\n\t"
+		"addq %c[slots](%[ctr]), %%rax\n\t"
+		"movq (%%rax), %[reported]\n\t"
+		"addq %[amount], %[reported]\n\t"
+		"movq 8(%%rax), %[old]\n\t" PCPU_X86_DELAY "movq %[reported], 8(%%rax)\n"
+		"2:\n\t"
+		"xorl %[failed], %[failed]\n"
+		"5:\n\t"
+		: [old] "=&r"(old), [reported] "=&r"(reported), [id] "=&r"(id), [failed] "+&r"(failed)
+		: [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"(n),
+		  [slots] "i"(offsetof(struct pcpu_counter, slots)),
+		  [stride] "i"(offsetof(struct pcpu_counter, stride)),
+		  [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots))
+		: "rax", "rcx", "memory", "cc");
 	if (failed)
 		return false;
 	*diff = (int64_t)(reported - old);
@@ -112,6 +114,22 @@ static inline bool pcpu_x86_limit_open(const struct pcpu_limit *l, char *slot, u
 }
 
 /*
+ * Note @epoch in the slot of @cpu (of a tree's node), if this thread runs there: slot.epoch = epoch.
+ * Elsewhere, or when aborted, nothing happens.
+ */
+static inline void pcpu_x86_node_note(uint64_t *slot_epoch, uint32_t cpu, uint64_t epoch)
+{
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */
+			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"
+			 "jne 5f\n\t" PCPU_X86_DELAY "movq %[epoch], (%[at])\n"
+			 "2:\n"
+			 "5:\n\t"
+			 :
+			 : [at] "r"(slot_epoch), [id] "r"(cpu), [epoch] "r"(epoch), [off] "r"(PCPU_X86_OFFSET)
+			 : "rax", "rcx", "memory", "cc");
+}
+
+/*
  * The start-up self-test's section: like an add, on a slot of one word per CPU id. Returns the CPU id that
  * committed, or -1 when aborted or out of range.
  */
@@ -139,7 +157,10 @@ static inline int pcpu_x86_probe(ptrdiff_t offset, uint64_t *words, uint32_t nr_
 static inline void pcpu_x86_disarm(void)
 {
 	if (PCPU_X86_OFFSET)
-		__asm__ volatile("movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%0)" : : "r"(PCPU_X86_OFFSET) : "memory");
+		__asm__ volatile("movq $0, %%fs:" PCPU_X86_RSEQ_CS "(%0)"
+				 :
+				 : "r"(PCPU_X86_OFFSET)
+				 : "memory");
 }
 
 #endif /* PCPU_LIB_ARCH_RSEQ_X86_64_H */

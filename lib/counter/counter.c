@@ -14,17 +14,18 @@
  *	base	 what set and drain took away
  *
  * The truth is sum = (sum of total) + direct - base. Nothing moves from word to word on its way there, so no
- * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4). `value`
- * alone is derived. It lags sum by the sum of (total - carried) over all slots, and
+ * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4).
+ *`value` alone is derived. It lags sum by the sum of (total - carried) over all slots, and
  *
  *	|total - carried| < batch		whenever no set_batch came in between		(bound)
  *
- * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it sets
- * carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from -n to
- * 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts do not
- * come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a commit, no
- * thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached when each slot
- * holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts from.
+ * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it
+ *sets carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from
+ *-n to 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts
+ *do not come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a
+ *commit, no thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached
+ *when each slot holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts
+ *from.
  *
  * Where there are no restartable sections, `total` and `carried` are changed by atomic operations, see
  * add_atomic for how the bound comes about there.
@@ -73,7 +74,8 @@ _Static_assert(offsetof(struct pcpu_counter, slots) == 0 && offsetof(struct pcpu
 _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= PCPU_LINE_PAIR,
 	       "what everybody writes is two lines from what everybody reads");
 
-/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
+/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all.
+ */
 #define SECTION_TRIES 100
 /* A sum that met this many sets and drains in a row takes the last one as having come first. */
 #define SUM_TRIES 8
@@ -82,8 +84,8 @@ _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_count
 #define NODE_BATCHES_MIN 4u
 
 /*
- * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter to
- * the error of the slots, and divides the traffic between nodes by the same number.
+ * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter
+ * to the error of the slots, and divides the traffic between nodes by the same number.
  */
 static uint64_t node_batches(void)
 {
@@ -114,7 +116,8 @@ static struct slot *slot_of(const struct pcpu_counter *c, unsigned cpu)
 
 static uint64_t load(const int64_t *word)
 {
-	return (uint64_t)__atomic_load_n(word, __ATOMIC_RELAXED);
+	/* Acquire, for the walks between two looks at base: the second comes after them. */
+	return (uint64_t)__atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
 static uint64_t add_word(int64_t *word, uint64_t n)
@@ -145,7 +148,8 @@ static void publish(struct pcpu_counter *c, struct pcpu_region *region, int64_t 
 	c->nr_slots = region->cpu.chunks;
 	/* A full node zone costs traffic, not correctness. */
 	c->node_words = node_offset < 0 ? NULL : pcpu_zone_at(&region->node, node_offset, 0);
-	/* Release pairs with load_state, and with the section's load of fast_slots before those of the others. */
+	/* Release pairs with load_state, and with the section's load of fast_slots before those of the
+	 * others. */
 	__atomic_store_n(&c->state, ATTACHED, __ATOMIC_RELEASE);
 	if (region->sections)
 		__atomic_store_n(&c->fast_slots, c->nr_slots, __ATOMIC_RELEASE);
@@ -171,8 +175,8 @@ static void attach(struct pcpu_counter *c)
 	uint32_t state = NEW;
 	int64_t offset;
 
-	if (!pcpu_cpu_started() ||
-	    !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (!pcpu_cpu_started() || !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false,
+								__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	offset = grant(&region);
 	if (offset < 0) {
@@ -272,7 +276,8 @@ static void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
 	if (c->node_words && cpu < t->slots && t->slot_index[cpu] >= 0) {
-		int64_t *word = (int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
+		int64_t *word =
+			(int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
 		uint64_t bias = node_batches() * load_batch(c) - 1;
 		uint64_t now = add_word(word, diff);
 
@@ -325,12 +330,10 @@ static bool add_in_section(struct pcpu_counter *c, int64_t n)
  * comes in between looks at `total` again after its exchange, and so sees what that add did not see it doing:
  * hence the sequentially consistent order of the four accesses, and at rest the same bound.
  */
-static void add_atomic(struct pcpu_counter *c, uint64_t n)
+static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
 {
-	unsigned cpu = pcpu_current_slot();
-	struct slot *slot = slot_of(c, cpu % c->nr_slots);
+	struct slot *slot = slot_of(c, cpu);
 	uint64_t bias = (uint64_t)load_batch(c) - 1;
-	int64_t total = (int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
 	int64_t carried = __atomic_load_n(&slot->carried, __ATOMIC_SEQ_CST);
 
 	while ((uint64_t)total - (uint64_t)carried + bias > 2 * bias) {
@@ -341,6 +344,33 @@ static void add_atomic(struct pcpu_counter *c, uint64_t n)
 		}
 		total = __atomic_load_n(&slot->total, __ATOMIC_SEQ_CST);
 	}
+}
+
+static void add_atomic(struct pcpu_counter *c, uint64_t n)
+{
+	unsigned cpu = pcpu_current_slot() % c->nr_slots;
+	int64_t *total = &slot_of(c, cpu)->total;
+
+	settle_atomic(c, cpu,
+		      (int64_t)((uint64_t)__atomic_fetch_add(total, (int64_t)n, __ATOMIC_SEQ_CST) + n));
+}
+
+/* After the batch was changed: let this CPU's slot report, even if the add itself goes past it. */
+static void settle(struct pcpu_counter *c)
+{
+	if (!c->region->sections) {
+		unsigned cpu = pcpu_current_slot() % c->nr_slots;
+
+		settle_atomic(c, cpu, __atomic_load_n(&slot_of(c, cpu)->total, __ATOMIC_SEQ_CST));
+		return;
+	}
+#if PCPU_ARCH_SECTIONS
+	int64_t diff = 0;
+	uint32_t cpu;
+
+	if (PCPU_X86_OFFSET && pcpu_x86_counter_carry(c, 0, &diff, &cpu) && diff)
+		report(c, cpu, (uint64_t)diff);
+#endif
 }
 
 static void add_slow(struct pcpu_counter *c, int64_t n)
@@ -360,6 +390,8 @@ static void add_slow(struct pcpu_counter *c, int64_t n)
 			if (add_in_section(c, n))
 				return;
 		}
+		if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias)
+			settle(c);
 	}
 	add_direct(c, (uint64_t)n);
 }
@@ -399,7 +431,6 @@ int64_t pcpu_counter_sum(const struct pcpu_counter *c)
 	/* A set or drain during the walk would be seen by half: take what was added under one base. */
 	for (int i = 0;; i++) {
 		sum = added(c);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE); /* the walk before the second look at base */
 		again = __atomic_load_n(&c->base, __ATOMIC_ACQUIRE);
 		if (again == base || i == SUM_TRIES)
 			return (int64_t)(sum - (uint64_t)base);
@@ -445,12 +476,13 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 			for (unsigned cpu = 0; cpu < c->nr_slots; cpu++) {
 				const struct slot *slot = slot_of(c, cpu);
 
-				widen(slot_bound, (int64_t)(load(&slot->total) - load(&slot->carried)), &under,
-				      &over);
+				widen(slot_bound, (int64_t)(load(&slot->total) - load(&slot->carried)),
+				      &under, &over);
 			}
 			for (unsigned i = 0; c->node_words && i < nodes->chunks; i++)
-				widen(node_bound, (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)),
-				      &under, &over);
+				widen(node_bound,
+				      (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)), &under,
+				      &over);
 		}
 	}
 	*below = (int64_t)under;

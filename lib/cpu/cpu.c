@@ -19,8 +19,8 @@ enum { NOT_STARTED, STARTING, STARTED };
 /*
  * The automatic batch. A carry that two CPUs contend for costs about as much as 100 adds that stay on their
  * CPU: at 1024 it no longer shows (bench_counter --bars measures it). And with N CPUs the shared line, which
- * changes hands in about 100 ns, must not become the bottleneck when each of them adds every 10 ns: 16 * N adds
- * leave it idle a third of the time.
+ * changes hands in about 100 ns, must not become the bottleneck when each of them adds every 10 ns: 16 * N
+ * adds leave it idle a third of the time.
  */
 #define MIN_AUTO_BATCH	   1024u
 #define AUTO_BATCH_PER_CPU 16u
@@ -69,7 +69,8 @@ static void start(const struct pcpu_os *os, int backend)
 	p->rseq = backend == PCPU_BACKEND_ATOMIC ? PCPU_RSEQ_OVERRIDDEN : pcpu_rseq_find(os, &offset);
 	p->sections = PCPU_ARCH_SECTIONS && p->rseq == PCPU_RSEQ_USED;
 	p->area_has_cpu = offset != 0;
-	/* Without sections but with the area, adds still go to the right slot for a load: that is rseq to users. */
+	/* Without sections but with the area, adds still go to the right slot for a load: that is rseq to
+	 * users. */
 	p->backend = p->area_has_cpu ? PCPU_BACKEND_RSEQ : PCPU_BACKEND_ATOMIC;
 	if (!PCPU_ARCH_SECTIONS && p->area_has_cpu && !PCPU_SANITIZED)
 		p->rseq = PCPU_RSEQ_USED;
@@ -125,7 +126,8 @@ unsigned pcpu_current_slot(void)
 		cpu = p->os->current_cpu();
 	if (cpu >= 0)
 		return (unsigned)cpu % p->topology.slots;
-	/* Thread blocks lie whole pages apart: spread them by a multiplicative hash (Knuth's golden ratio). */
+	/* Thread blocks lie whole pages apart: spread them by a multiplicative hash (Knuth's golden ratio).
+	 */
 	hash = ((uint64_t)(uintptr_t)pcpu_thread_pointer() >> 6) * 0x9e3779b97f4a7c15u;
 	return (unsigned)(hash >> 32) % p->topology.slots;
 }

@@ -48,7 +48,8 @@ static inline bool pcpu_cpu_started(void)
  */
 void pcpu_cpu_restart(const struct pcpu_os *os, int backend);
 
-/* A slot for an atomic add: that of the CPU we run on if this is known without a system call. Always in range. */
+/* A slot for an atomic add: that of the CPU we run on if this is known without a system call. Always in
+ * range. */
 unsigned pcpu_current_slot(void);
 
 /* An update named a statistic that its tree does not have. */

@@ -10,11 +10,11 @@
 #include "cpu/topology.h"
 
 /* Kernel: uapi/linux/membarrier.h; repeated since older headers lack the last two. */
-#define QUERY				 0
-#define GLOBAL_EXPEDITED		 (1 << 1)
-#define PRIVATE_EXPEDITED		 (1 << 3)
-#define REGISTER_PRIVATE_EXPEDITED	 (1 << 4)
-#define PRIVATE_EXPEDITED_RSEQ		 (1 << 7)
+#define QUERY				0
+#define GLOBAL_EXPEDITED		(1 << 1)
+#define PRIVATE_EXPEDITED		(1 << 3)
+#define REGISTER_PRIVATE_EXPEDITED	(1 << 4)
+#define PRIVATE_EXPEDITED_RSEQ		(1 << 7)
 #define REGISTER_PRIVATE_EXPEDITED_RSEQ (1 << 8)
 
 static const struct pcpu_os *fence_os;

@@ -13,10 +13,10 @@
 
 #define BITS_PER_LONG (8 * sizeof(unsigned long))
 /* Kernel: uapi/linux/mempolicy.h, repeated here because that header comes with libnuma on some systems. */
-#define MPOL_PREFERRED	     1
-#define MPOL_F_MEMS_ALLOWED  4
+#define MPOL_PREFERRED	    1
+#define MPOL_F_MEMS_ALLOWED 4
 /* Kernel: the largest node mask that any configuration needs (CONFIG_NODES_SHIFT <= 10). */
-#define MAX_NODES	     1024
+#define MAX_NODES 1024
 
 static long result(long r)
 {

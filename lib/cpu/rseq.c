@@ -9,8 +9,8 @@
 #include "cpu/topology.h"
 
 /*
- * glibc's names for it. Weak, and defined by the dynamic loader rather than libc.so, so that no symbol version
- * is recorded: a C library without them loads us all the same.
+ * glibc's names for it. Weak, and defined by the dynamic loader rather than libc.so, so that no symbol
+ * version is recorded: a C library without them loads us all the same.
  */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));

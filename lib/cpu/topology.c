@@ -10,7 +10,7 @@
 #define BITS_PER_LONG (8 * sizeof(unsigned long))
 #define LONGS(bits)   (((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
 /* The longest list: every second of 8192 CPUs, five bytes each. */
-#define FILE_MAX 40960
+#define FILE_MAX       40960
 #define PATH_MAX_SYSFS 512
 
 static bool test_bit(const unsigned long *bits, unsigned i)
@@ -290,7 +290,8 @@ static void read_nodes(struct pcpu_topology *t, const struct pcpu_os *os)
 		return;
 	}
 	t->nodes_online = (unsigned)n;
-	/* A CPU that is possible but was never brought up is on no node's list yet: it counts with the first. */
+	/* A CPU that is possible but was never brought up is on no node's list yet: it counts with the first.
+	 */
 	for (unsigned cpu = 0; cpu < t->slots; cpu++) {
 		if (test_bit(scratch.cpus, cpu) && t->slot_index[cpu] < 0) {
 			t->slot_index[cpu] = 0;

@@ -15,7 +15,8 @@
  * tables cover what it walks: 512 CPUs at 256 KiB are 64 of their pages.
  */
 #define DEFAULT_REGION_BYTES (256u << 10)
-/* A node's chunk for every counter of a full CPU chunk would be 8 times its size; a quarter of them is plenty. */
+/* A node's chunk for every counter of a full CPU chunk would be 8 times its size; a quarter of them is
+ * plenty. */
 #define NODE_BYTES_PER_CPU_BYTE 2u
 #define MAP_BYTES_MAX		((size_t)1 << 46) /* half of the smallest user address space we run in */
 
@@ -162,7 +163,8 @@ void pcpu_region_close(struct pcpu_region *region)
 {
 	int saved = errno;
 
-	/* Release: what each user did in the region comes before the unmapping; acquire: by whoever is last. */
+	/* Release: what each user did in the region comes before the unmapping; acquire: by whoever is last.
+	 */
 	if (region && __atomic_sub_fetch(&region->users, 1, __ATOMIC_ACQ_REL) == 0)
 		munmap(region, region->map_bytes);
 	errno = saved;

@@ -4,15 +4,16 @@
  *
  * A region is one mapping: a head (this struct and the bitmaps), then a chunk per CPU, then a chunk per NUMA
  * node. Chunk i of a zone lies i * stride bytes behind chunk 0, so that a slot is one offset and its copies
- * are an addition and a multiplication away. The stride is an odd number of pages: with an even one, the copies
- * of a slot would compete for few sets of a reader's cache.
+ * are an addition and a multiplication away. The stride is an odd number of pages: with an even one, the
+ * copies of a slot would compete for few sets of a reader's cache.
  *
- * Behind those lies a shadow of the CPU chunks, for what readers must remember of each slot: same offsets, same
- * chunks, other lines, and no memory until it is written. pcpu_shadow_of() leads from a slot to its shadow.
+ * Behind those lies a shadow of the CPU chunks, for what readers must remember of each slot: same offsets,
+ * same chunks, other lines, and no memory until it is written. pcpu_shadow_of() leads from a slot to its
+ * shadow.
  *
  * Slots are granted by a bitmap of 16-byte granules in the head, by compare-and-swap: no lock, so nothing to
- * hold across a fork, a signal or a kill; at worst a grant that nobody took. What is free is zero: whoever gives
- * a slot back clears it first, touching no page that holds zeros anyway.
+ * hold across a fork, a signal or a kill; at worst a grant that nobody took. What is free is zero: whoever
+ * gives a slot back clears it first, touching no page that holds zeros anyway.
  */
 #ifndef PCPU_LIB_REGION_REGION_H
 #define PCPU_LIB_REGION_REGION_H
@@ -43,13 +44,13 @@ struct pcpu_region {
 	struct pcpu_zone node;
 	size_t shadow; /* distance from a slot to its shadow, bytes */
 	size_t map_bytes;
-	uint32_t users; /* the creator, and everything with slots here */
-	bool sections;	/* slots are written by restartable sections; else by atomic adds */
+	uint32_t users;		  /* the creator, and everything with slots here */
+	bool sections;		  /* slots are written by restartable sections; else by atomic adds */
 	struct pcpu_region *next; /* of the default regions */
 };
 
 /* Largest slot: 1024 statistics of a tree, with their head. */
-#define PCPU_SLOT_MAX 65536u
+#define PCPU_SLOT_MAX  65536u
 #define PCPU_ALIGN_MAX 4096u /* chunks begin at pages */
 
 /*

@@ -34,7 +34,8 @@ static int64_t alloc_small_from(struct pcpu_zone *zone, uint32_t from, unsigned 
 		int at;
 
 		while ((at = find_run(old, granules, step)) >= 0) {
-			/* Acquire pairs with the release in release_bits: what was given back is seen cleared. */
+			/* Acquire pairs with the release in release_bits: what was given back is seen
+			 * cleared. */
 			if (!__atomic_compare_exchange_n(word, &old, old | run_mask(granules) << at, false,
 							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				continue;
@@ -101,7 +102,8 @@ int64_t pcpu_slots_alloc(struct pcpu_zone *zone, size_t bytes, size_t align)
 {
 	size_t granules;
 
-	if (bytes == 0 || bytes > PCPU_SLOT_MAX || align == 0 || (align & (align - 1)) || align > PCPU_ALIGN_MAX)
+	if (bytes == 0 || bytes > PCPU_SLOT_MAX || align == 0 || (align & (align - 1)) ||
+	    align > PCPU_ALIGN_MAX)
 		return -EINVAL;
 	granules = granules_of(bytes, align);
 	if (granules <= WORD_GRANULES)

@@ -14,11 +14,6 @@
  *	     slot.total = new				the commit: one store, the last instruction
  *	end:
  *
- * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the same
- * address by register name, in no time, when both go through one plain base register (no index, and not
- * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
- * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
- *
  * Preemption, migration or a signal between start and end sends the thread to `abort` with nothing done, so
  * the load and the store of `total` are indivisible against everything else on this CPU, and nobody on
  * another CPU ever writes the slot.
@@ -26,7 +21,7 @@
  * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the same
  * address by register name, in no time, when both go through one plain base register (no index, and not
  * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
- * are joined and wait for the store like everybody else (bench_counter --ratios shows it).
+ * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
  *
  * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays 0
  * where it decided against rseq: the section must not be entered then. It is declared const so that a function
@@ -57,8 +52,11 @@ PCPU_END_DECLS
 #define PCPU_X86_RSEQ_CS "8"
 
 /* Tests compile the library with a delay here to widen the race, or leave out the arming to see it lost. */
-#ifndef PCPU_X86_DELAY
+#ifdef PCPU_X86_DELAY
+#define PCPU_X86_EQUAL "cmpl %%eax, %%eax\n\t" /* the flags that the delay may have spoiled */
+#else
 #define PCPU_X86_DELAY ""
+#define PCPU_X86_EQUAL ""
 #endif
 #ifndef PCPU_X86_ARM
 #define PCPU_X86_ARM "movq %%rax, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"
@@ -73,8 +71,8 @@ PCPU_END_DECLS
 /*
  * Descriptor (label 3: version, flags, start, length, abort address), the abort handler's landing (label 4,
  * right behind the signature that the kernel demands, made to disassemble as ud1), and the arming.
- * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them along.
- * Clobbers rax. `abort` is where the landing jumps to.
+ * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them
+ * along. Clobbers rax. `abort` is where the landing jumps to.
  */
 #define PCPU_X86_SECTION_BEGIN(abort)                                                                        \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                                \
@@ -96,12 +94,12 @@ PCPU_END_DECLS
 	"jae " no_cpu "\n\t"
 
 /*
- * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three labels when that was not done; the rest of the
- * arguments is the list of these labels, each once.
+ * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three
+ * labels when that was not done; the rest of the arguments is the list of these labels, each once.
  */
 #define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \
 	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                \
-		     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */                    \
+			     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */            \
 		     "imulq %c[stride](%[ctr]), %%rax\n\t"                                                   \
 		     "addq %c[slots](%[ctr]), %%rax\n\t"                                                     \
 		     "movq (%%rax), %%rdx\n\t"                                                               \
@@ -110,11 +108,10 @@ PCPU_END_DECLS
 		     "addq %[amount], %%rdx\n\t"                                                             \
 		     "addq %%rdx, %%rcx\n\t"                                                                 \
 		     "cmpq %c[span](%[ctr]), %%rcx\n\t"                                                      \
-		     "ja %l[" #no_fit "]\n\t" PCPU_X86_DELAY                                                 \
-		     "movq %%rdx, (%%rax)\n"                                                                 \
+		     "ja %l[" #no_fit "]\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rax)\n"                         \
 		     "2:\n\t" PCPU_X86_DISARM                                                                \
 		     : /* no outputs: compilers before gcc 11 have none here */                              \
-		     : [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),               \
+		     : [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                \
 		       [slots] "i"(offsetof(struct pcpu_counter, slots)),                                    \
 		       [stride] "i"(offsetof(struct pcpu_counter, stride)),                                  \
 		       [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                          \
@@ -122,6 +119,78 @@ PCPU_END_DECLS
 		       [span] "i"(offsetof(struct pcpu_counter, span))                                       \
 		     : "rax", "rcx", "rdx", "memory", "cc"                                                   \
 		     : __VA_ARGS__)
+
+/*
+ * The tree's sections. `node` is a struct pcpu_node_fast: what it means is in tree_inline.h.
+ *
+ *	     A.rseq_cs = &descriptor
+ *	start:	cpu = A.cpu_id
+ *	     if (cpu >= node.fast_slots) goto failed
+ *	     slot = node.slots + cpu * node.stride
+ *	     slot.values[stat] += n			the commit
+ *	end:	unnoticed = slot.epoch != node.epoch	after the commit: a flusher that moved the epoch on before
+ *							it saw the new value is noticed here (lib/tree/flush.c)
+ *
+ * The comparison's result leaves in the flags. Failure leaves as unnoticed with slot NULL: nothing was added.
+ */
+#define PCPU_X86_NODE_FAILED                                                                                 \
+	".pushsection __rseq_failure, \"ax?\"\n"                                                             \
+	"5:\txorl %%eax, %%eax\n\t"                                                                          \
+	"cmpl $1, %%eax\n\t"                                                                                 \
+	"jmp 6f\n\t"                                                                                         \
+	".popsection\n"
+
+/* rax = slot, rcx = address of the value, then the add; the nop keeps load and add apart (see above). */
+#define PCPU_X86_NODE_COMMIT                                                                                 \
+	"imulq %c[stride](%[node]), %%rax\n\t"                                                               \
+	"addq %c[slots](%[node]), %%rax\n\t"                                                                 \
+	"leaq 8(%%rax, %[stat], 8), %%rcx\n\t"                                                               \
+	"movq (%%rcx), %%rdx\n\t"                                                                            \
+	"nop\n\t"                                                                                            \
+	"addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rcx)\n"                                   \
+	"2:\n\t" PCPU_X86_DISARM
+
+#define PCPU_X86_NODE_FIELDS                                                                                 \
+	[slots] "i"(offsetof(struct pcpu_node_fast, slots)),                                                 \
+		[stride] "i"(offsetof(struct pcpu_node_fast, stride)),                                       \
+		[fast_slots] "i"(offsetof(struct pcpu_node_fast, fast_slots)),                               \
+		[epoch] "i"(offsetof(struct pcpu_node_fast, epoch))
+
+#define PCPU_X86_NODE_ADD(fast, index, n, slot, unnoticed)                                                   \
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f")     \
+				 PCPU_X86_NODE_COMMIT /* */                                                  \
+			 "movq %c[epoch](%[node]), %%rcx\n\t"                                                \
+			 "cmpq (%%rax), %%rcx\n" PCPU_X86_NODE_FAILED "6:\n\t"                               \
+			 : "=@ccne"(unnoticed), "=&a"(slot)                                                  \
+			 : [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),      \
+			   [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                 \
+			 : "rcx", "rdx", "memory")
+
+/* The same without the look at the epoch, and the CPU as well. */
+#define PCPU_X86_NODE_FIRST(fast, index, n, slot, cpu)                                                       \
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU(                                     \
+				 "%c[fast_slots](%[node])",                                                  \
+				 "5f") "movl %%eax, %[id]\n\t" PCPU_X86_NODE_COMMIT PCPU_X86_NODE_FAILED     \
+				       "6:\n\t"                                                              \
+			 : [id] "=&r"(cpu), "=&a"(slot)                                                      \
+			 : [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),      \
+			   [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                 \
+			 : "rcx", "rdx", "memory", "cc")
+
+/* One more on the slot of `cpu`, unless this thread has moved. */
+#define PCPU_X86_NODE_NEXT(slot, cpu, index, n, moved)                                                       \
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */                                                  \
+			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"                                  \
+			 "jne 6f\n\t"                                                                        \
+			 "leaq 8(%[at], %[stat], 8), %%rcx\n\t"                                              \
+			 "movq (%%rcx), %%rdx\n\t"                                                           \
+			 "nop\n\t"                                                                           \
+			 "leaq (%%rdx, %[amount]), %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rcx)\n"         \
+			 "2:\n\t" PCPU_X86_DISARM PCPU_X86_EQUAL PCPU_X86_NODE_FAILED "6:\n\t"               \
+			 : "=@ccne"(moved)                                                                   \
+			 : [at] "r"(slot), [id] "r"(cpu), [off] "r"(PCPU_X86_OFFSET),                        \
+			   [stat] "r"((uint64_t)(index)), [amount] "r"((int64_t)(n))                         \
+			 : "rax", "rcx", "rdx", "memory")
 
 /*
  * A limit's section (L the limit). A slot is {total, generation, ceiling, epoch}; ceiling - total is the stock:
