@@ -98,6 +98,12 @@ static uint64_t node_batches(void)
 	return largest / 4 > NODE_BATCHES_MIN ? largest / 4 : NODE_BATCHES_MIN;
 }
 
+/* What a node's word may hold at most, either way; nothing under a batch of 1, which makes read exact. */
+static uint64_t node_bound(uint32_t batch)
+{
+	return batch > 1 ? node_batches() * batch - 1 : 0;
+}
+
 static uint32_t load_batch(const struct pcpu_counter *c)
 {
 	return __atomic_load_n(&c->batch, __ATOMIC_RELAXED);
@@ -114,6 +120,11 @@ static struct slot *slot_of(const struct pcpu_counter *c, unsigned cpu)
 	return (struct slot *)(c->slots + cpu * c->stride);
 }
 
+static int64_t *node_word(const struct pcpu_counter *c, unsigned index)
+{
+	return (int64_t *)(c->node_words + index * c->region->node.stride);
+}
+
 static uint64_t load(const int64_t *word)
 {
 	/* Acquire, for the walks between two looks at base: the second comes after them. */
@@ -127,11 +138,32 @@ static uint64_t add_word(int64_t *word, uint64_t n)
 
 /* ---- making and unmaking ---- */
 
-static void store_batch(struct pcpu_counter *c, uint32_t batch)
+/*
+ * Put bias and span in step with batch. Changes may meet: who stores last looks at batch last. The exchanges
+ * pair with each other, so that who overwrites the words of another change also sees its batch.
+ */
+static void follow_batch(struct pcpu_counter *c)
 {
-	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->bias, (int64_t)batch - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_RELAXED);
+	uint32_t batch = load_batch(c), seen;
+
+	for (;; batch = seen) {
+		__atomic_exchange_n(&c->bias, (int64_t)batch - 1, __ATOMIC_ACQ_REL);
+		__atomic_exchange_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_ACQ_REL);
+		seen = load_batch(c);
+		if (seen == batch)
+			return;
+	}
+}
+
+static void raise_widest(struct pcpu_counter *c, uint32_t wanted, uint32_t mark)
+{
+	uint32_t widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
+
+	do {
+		if (widest > wanted)
+			wanted = widest;
+	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | mark, false, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 /* The counter gets the slots at @offset in @region. */
@@ -172,7 +204,7 @@ static int64_t grant(struct pcpu_region **region)
 static void attach(struct pcpu_counter *c)
 {
 	struct pcpu_region *region = NULL;
-	uint32_t state = NEW;
+	uint32_t state = NEW, batch = 0;
 	int64_t offset;
 
 	if (!pcpu_cpu_started() || !__atomic_compare_exchange_n(&c->state, &state, ATTACHING, false,
@@ -183,9 +215,12 @@ static void attach(struct pcpu_counter *c)
 		__atomic_store_n(&c->state, DIRECT, __ATOMIC_RELEASE);
 		return;
 	}
-	if (load_batch(c) == 0) {
-		store_batch(c, pcpu_cpu.auto_batch);
-		c->widest = pcpu_cpu.auto_batch - 1;
+	if (load_batch(c) == batch) {
+		raise_widest(c, pcpu_cpu.auto_batch - 1, 0);
+		/* Unless set_batch comes in between, which then has the say. */
+		__atomic_compare_exchange_n(&c->batch, &batch, pcpu_cpu.auto_batch, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+		follow_batch(c);
 	}
 	publish(c, region, offset, 0);
 }
@@ -214,7 +249,8 @@ int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *at
 		return (int)offset;
 
 	memset(c, 0, sizeof(*c));
-	store_batch(c, a.batch ? a.batch : pcpu_cpu.auto_batch);
+	c->batch = a.batch ? a.batch : pcpu_cpu.auto_batch;
+	follow_batch(c);
 	c->widest = load_batch(c) - 1;
 	c->value = c->direct = a.initial;
 	if (offset < 0)
@@ -240,6 +276,15 @@ void pcpu_counter_destroy(struct pcpu_counter *c)
 	memset(c, 0, sizeof(*c));
 }
 
+/* Carry what the nodes' words hold: under a smaller batch, adds might go past them and leave it there. */
+static void empty_nodes(struct pcpu_counter *c)
+{
+	if (load_state(c) != ATTACHED || !c->node_words)
+		return;
+	for (unsigned i = 0; i < c->region->node.chunks; i++)
+		add_word(&c->value, (uint64_t)__atomic_exchange_n(node_word(c, i), 0, __ATOMIC_RELEASE));
+}
+
 /*
  * The section reads bias and span one after the other. An add that meets the change between the two judges by
  * the old bias and the new span, and may leave a slot with up to twice the new batch: widest allows for that,
@@ -247,8 +292,6 @@ void pcpu_counter_destroy(struct pcpu_counter *c)
  */
 int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
-	uint32_t widest, wanted;
-
 	if (batch > INT32_MAX)
 		return -EINVAL;
 	pcpu_cpu_start();
@@ -256,15 +299,11 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 		batch = pcpu_cpu.auto_batch;
 	if (batch == load_batch(c))
 		return 0;
-	wanted = 2 * (batch - 1);
-	widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
-	/* Below the widest or not, mark the change: UINT32_MAX cannot be a bound itself. */
-	do {
-		if (widest > wanted)
-			wanted = widest;
-	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | 1, false, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
-	store_batch(c, batch);
+	/* Below the widest or not, mark the change: an odd number that is no bound of this batch. */
+	raise_widest(c, 2 * (batch - 1), 1);
+	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
+	follow_batch(c);
+	empty_nodes(c);
 	return 0;
 }
 
@@ -276,10 +315,10 @@ static void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
 	if (c->node_words && cpu < t->slots && t->slot_index[cpu] >= 0) {
-		int64_t *word =
-			(int64_t *)(c->node_words + (unsigned)t->slot_index[cpu] * c->region->node.stride);
-		uint64_t bias = node_batches() * load_batch(c) - 1;
-		uint64_t now = add_word(word, diff);
+		int64_t *word = node_word(c, (unsigned)t->slot_index[cpu]);
+		/* Acquire pairs with the release in empty_nodes: who adds after it judges by the new batch. */
+		uint64_t now = (uint64_t)__atomic_add_fetch(word, (int64_t)diff, __ATOMIC_ACQUIRE);
+		uint64_t bias = node_bound(load_batch(c));
 
 		/* Whoever adds last sees all of it: at rest the word is below the node batch. */
 		if (now + bias <= 2 * bias)
@@ -461,17 +500,17 @@ static void widen(int64_t bound, int64_t held, uint64_t *below, uint64_t *above)
 
 void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *above)
 {
-	int64_t slot_bound, node_bound;
+	int64_t slot_bound, bound;
 	uint64_t under = 0, over = 0;
 
 	if (load_state(c) == ATTACHED) {
 		const struct pcpu_zone *nodes = &c->region->node;
 
 		slot_bound = (int64_t)load_batch(c) - 1;
-		node_bound = (int64_t)(node_batches() * load_batch(c)) - 1;
+		bound = (int64_t)node_bound(load_batch(c));
 		if (__atomic_load_n(&c->widest, __ATOMIC_ACQUIRE) == slot_bound) {
 			under = over = c->nr_slots * (uint64_t)slot_bound +
-				       (c->node_words ? nodes->chunks * (uint64_t)node_bound : 0);
+				       (c->node_words ? nodes->chunks * (uint64_t)bound : 0);
 		} else {
 			for (unsigned cpu = 0; cpu < c->nr_slots; cpu++) {
 				const struct slot *slot = slot_of(c, cpu);
@@ -480,9 +519,7 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 				      &under, &over);
 			}
 			for (unsigned i = 0; c->node_words && i < nodes->chunks; i++)
-				widen(node_bound,
-				      (int64_t)load((int64_t *)(c->node_words + i * nodes->stride)), &under,
-				      &over);
+				widen(bound, (int64_t)load(node_word(c, i)), &under, &over);
 		}
 	}
 	*below = (int64_t)under;

@@ -208,6 +208,18 @@ int64_t pcpu_region_default_slots(struct pcpu_region **region, size_t bytes, siz
 	}
 }
 
+void pcpu_region_start(void)
+{
+	pcpu_cpu_start();
+	if (pcpu_cpu.numa == PCPU_NUMA_PLACED && !__atomic_load_n(&defaults, __ATOMIC_ACQUIRE))
+		add_default(NULL);
+}
+
+__attribute__((constructor)) static void start_early(void)
+{
+	pcpu_region_start();
+}
+
 void pcpu_region_forget_defaults(void)
 {
 	struct pcpu_region *r = __atomic_exchange_n(&defaults, NULL, __ATOMIC_ACQ_REL), *next;

@@ -83,6 +83,13 @@ void pcpu_region_hold(struct pcpu_region *region);
  */
 int64_t pcpu_region_default_slots(struct pcpu_region **region, size_t bytes, size_t align);
 
+/*
+ * Make the first default region now if its chunks have to be placed: once the program has shut itself into a
+ * sandbox, the call that places them may be its end. The constructor does this; tests that restart the cpu
+ * floor do.
+ */
+void pcpu_region_start(void);
+
 /* Forget the default regions, so that the next use makes new ones. For tests that restart the cpu floor. */
 void pcpu_region_forget_defaults(void);
 

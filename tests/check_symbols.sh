@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What the libraries export and demand. I10: the core links neither libnuma nor liburcu.
+#
+#	check_symbols.sh SOURCE-ROOT CORE-SHARED FULL-SHARED
+set -u
+root=$1
+core=$2
+full=$3
+. "$root/tests/tap.sh"
+
+exports_ours() {
+	nm -D --defined-only "$1" | awk '{ print $3 }' | sed 's/@.*//' | grep -vE '^(pcpu_[a-z0-9_]*|PCPU_STAT_[0-9.]*)$' && return 1
+	[ "$(nm -D --defined-only "$1" | wc -l)" -gt 10 ]
+}
+
+# Every declaration marked PCPU_API is there, in the library that has it.
+exports_all() {
+	for name in pcpu_get_info pcpu_backend_name pcpu_slot_node pcpu_version pcpu_region_create \
+		pcpu_region_close pcpu_counter_init pcpu_counter_destroy pcpu_counter_add pcpu_counter_sub \
+		pcpu_counter_inc pcpu_counter_dec pcpu_counter_read pcpu_counter_sum pcpu_counter_read_positive \
+		pcpu_counter_sum_positive pcpu_counter_error pcpu_counter_compare pcpu_counter_set \
+		pcpu_counter_drain pcpu_counter_set_batch pcpu_counter_add_slow pcpu_rseq_offset; do
+		nm -D --defined-only "$1" | grep -q " $name\(@@.*\)\?\$" || { echo "missing: $name"; return 1; }
+	done
+}
+
+no_foreign_library() {
+	readelf -dW "$1" | grep NEEDED
+	! readelf -dW "$1" | grep NEEDED | grep -E 'numa|urcu|pthread|stdc'
+}
+
+# Loads on an old C library: CentOS 7's is 2.17. And rseq's names carry no version at all.
+old_glibc() {
+	nm -D "$1" | grep -o 'GLIBC_[0-9.]*' | sort -u
+	newest=$(nm -D "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -n 1)
+	[ "$(printf '%s\n2.17\n' "$newest" | sort -V | tail -n 1)" = 2.17 ] || return 1
+	nm -D "$1" | grep rseq
+	! nm -D --undefined-only "$1" | grep '__rseq.*@'
+}
+
+soname() {
+	readelf -dW "$1" | grep -F "[$2]"
+}
+
+# The program cannot call malloc through a library that does not: I10.
+no_malloc() {
+	! nm -D --undefined-only "$1" | grep -E ' (malloc|calloc|realloc|free|strdup|posix_memalign|aligned_alloc|fopen|printf|puts)(@|$)'
+}
+
+protected() {
+	readelf -dW "$1" | grep -E 'NODELETE'
+}
+
+for library in "$core" "$full"; do
+	name=$(basename "$library")
+	ok "$name exports nothing but pcpu_*" exports_ours "$library"
+	ok "$name exports every call" exports_all "$library"
+	ok "$name asks for no new C library" old_glibc "$library"
+	ok "$name is never unmapped under its threads" protected "$library"
+done
+ok "the core needs no other library" no_foreign_library "$core"
+ok "the core does not so much as name malloc" no_malloc "$core"
+ok "soname of the core" soname "$core" libpcpu_stat_core.so.0
+ok "soname of the library" soname "$full" libpcpu_stat.so.0
+finish
