@@ -73,7 +73,7 @@ static inline bool pcpu_x86_limit_close(char *slot, uint32_t cpu, uint64_t gener
 			 "5:\n\t" PCPU_X86_DISARM
 			 : [sum] "=&r"(sum), [failed] "+&r"(failed)
 			 : [slot] "r"(slot), [off] "r"(PCPU_X86_OFFSET), [cpu] "r"(cpu), [generation] "r"(generation)
-			 : "rax", "memory", "cc");
+			 : "rax", "rcx", "memory", "cc");
 	if (failed)
 		return false;
 	*total = (int64_t)sum;
@@ -109,7 +109,7 @@ static inline bool pcpu_x86_limit_open(const struct pcpu_limit *l, char *slot, u
 			 : [lim] "r"(l), [slot] "r"(slot), [off] "r"(PCPU_X86_OFFSET), [cpu] "r"(cpu),
 			   [epoch] "r"(epoch), [ceiling] "r"(ceiling), [generation] "r"(generation),
 			   [amount] "er"(n), [at_epoch] "i"(offsetof(struct pcpu_limit, epoch))
-			 : "rax", "memory", "cc");
+			 : "rax", "rcx", "memory", "cc");
 	return !failed;
 }
 

@@ -397,8 +397,8 @@ static bool charge_stock(struct limit *l, int64_t n)
 		struct pcpu_pair given = pcpu_pair_load(given_at), now = pcpu_pair_load(slot_pair(slot));
 		int64_t after = (int64_t)((uint64_t)given.value - (uint64_t)now.value - (uint64_t)n);
 
-		/* Generations are equal while the slot is open, and then nothing is taken from it. */
-		if (now.tag != given.tag || after < 0 || after > l->head.batch)
+		/* Generations are equal while the slot is open (0: never given anything), and then nothing is taken from it. */
+		if (given.tag == 0 || now.tag != given.tag || after < 0 || after > l->head.batch)
 			return false;
 		if (pcpu_pair_replace(slot_pair(slot), now,
 				      (struct pcpu_pair){(int64_t)((uint64_t)now.value + (uint64_t)n), now.tag}))
