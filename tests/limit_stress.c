@@ -628,47 +628,57 @@ static long no_membarrier(int command)
 	return command ? 0 : pcpu_linux.membarrier(0);
 }
 
-/* Charge and uncharge in sections while another thread takes stocks back: units appear or vanish. */
-static void drain_until_stopped(unsigned number, void *arg)
-{
-	(void)number;
-	(void)arg;
-	while (!stopped())
-		pcpu_limit_drain(the_limit);
-}
-
-static void up_and_down(unsigned number, void *arg)
+/*
+ * Fill up until refused, which takes all stocks back while the others are in the middle of using theirs, and empty
+ * again. A section that goes on with a stock that was taken from it brings usage above max.
+ */
+static void fill_and_empty(unsigned number, void *arg)
 {
 	struct wants *w = arg;
 
 	pin(number);
-	for (long i = scaled(300000); i > 0; i--) {
-		if (!pcpu_limit_try_charge(the_limit, 1, NULL))
-			add(&w->refused, 1);
-		else
+	for (long i = scaled(20000); i > 0; i--) {
+		int64_t held = 0;
+
+		while (pcpu_limit_try_charge(the_limit, 1, NULL)) {
+			if (add(&w->sure, 1) > w->max)
+				add(&w->over, 1);
+			held++;
+		}
+		add(&w->sure, -held);
+		while (held--)
 			pcpu_limit_uncharge(the_limit, 1);
 	}
 }
 
-static void drained(bool fenced)
+static void drain_until_stopped(unsigned number, void *arg)
 {
-	static struct crew chargers, drainers;
-	struct wants w = {.max = 1000};
+	(void)number;
+	(void)arg;
+	while (!stopped()) {
+		pcpu_limit_drain(the_limit);
+		sched_yield();
+	}
+}
+
+static void brim(bool fenced)
+{
+	static struct crew fillers, drainers;
+	struct wants w = {.max = 100};
 
 	the_limit = make(NULL, w.max, 64);
 	set_stop(0);
-	crew_start(&chargers, cpus, up_and_down, &w);
 	crew_start(&drainers, 1, drain_until_stopped, NULL);
-	crew_wait(&chargers);
+	crew_start(&fillers, cpus + 1, fill_and_empty, &w);
+	crew_wait(&fillers);
 	set_stop(1);
 	crew_wait(&drainers);
 	pcpu_limit_drain(the_limit);
 	if (fenced)
-		tap_ok(taken(the_limit) == 0 && w.refused == 0 && pcpu_limit_underflows(the_limit) == 0,
-		       "drained all the time: %lld left, %lld refused", (long long)taken(the_limit), (long long)w.refused);
+		tap_ok(w.over == 0 && taken(the_limit) == 0 && pcpu_limit_underflows(the_limit) == 0,
+		       "brim: %lld times over, %lld left", (long long)w.over, (long long)taken(the_limit));
 	else
-		tap_ok(taken(the_limit) != 0 || pcpu_limit_underflows(the_limit), "without the fence: %lld left, %llu underflows",
-		       (long long)taken(the_limit), (unsigned long long)pcpu_limit_underflows(the_limit));
+		tap_ok(w.over > 0, "without the fence: %lld times over", (long long)w.over);
 	pcpu_limit_close(the_limit);
 }
 
@@ -685,7 +695,7 @@ int main(int argc, char **argv)
 		}
 		liar.membarrier = no_membarrier;
 		pcpu_cpu_restart(&liar, -1);
-		drained(false);
+		brim(false);
 		return tap_done();
 	}
 	exactly(1);
@@ -703,7 +713,7 @@ int main(int argc, char **argv)
 	across_cpus(5000);
 	zoo();
 	ended_threads();
-	drained(true);
+	brim(true);
 	signals();
 	forks();
 	sandbox();

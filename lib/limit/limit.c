@@ -161,22 +161,29 @@ static void strike_off(struct limit *l, uint64_t number, unsigned cpu, int64_t e
 		__atomic_fetch_add(&l->underflows, 1, __ATOMIC_RELAXED);
 }
 
-/* Take the stock of one closed slot back, unless a thaw came since number @start. */
+/*
+ * Take the stock of one closed slot back, unless a thaw came since number @start. Looked at without a step under
+ * way in mind: no grant begins while the epoch is odd, so the stock can only shrink.
+ */
 static void take_slot(struct limit *l, unsigned cpu, uint64_t start)
 {
 	struct limit_slot *slot = limit_slot(l, cpu);
 	struct pcpu_pair *given_at = limit_given(l, cpu);
 
 	for (;;) {
-		uint64_t number = ledger_begin(ledger_of(l));
 		struct pcpu_pair given = pcpu_pair_load(given_at);
 		int64_t total = limit_has_sections(l) ? load(&slot->total) : close_pair(slot, given.tag);
-		int64_t stock = (int64_t)((uint64_t)given.value - (uint64_t)total), own;
+		int64_t stock, own;
+		uint64_t number;
 
-		own = pcpu_pair_load(&l->own).value;
-		if (limit_load(&l->thawed) >= start)
+		if (given.value == total)
 			return;
-		if (stock == 0 && ledger_holds(ledger_of(l), number))
+		number = ledger_begin(ledger_of(l));
+		given = pcpu_pair_load(given_at);
+		own = pcpu_pair_load(&l->own).value;
+		stock = (int64_t)((uint64_t)given.value - (uint64_t)total);
+		/* Part of what the step is decided on: the slot is as it was fenced. */
+		if (limit_load(&l->thawed) >= start)
 			return;
 		if (stock > own)
 			strike_off(l, number, cpu, stock - own);
