@@ -57,6 +57,7 @@ BENCH_LOOP(init_destroy_loops, COUNTER;
 	}
 static struct counter_case added = PLAIN, read = PLAIN, summed = PLAIN, far_away = PLAIN, near = PLAIN,
 			   erring = PLAIN, drained = PLAIN;
+static struct counter_case automatic = {.nr = 1};
 /* The loop itself makes this one. */
 static struct counter_case unmade = {.attr = {.size = sizeof(struct pcpu_counter_attr)}};
 
@@ -69,6 +70,8 @@ static struct counter_case unmade = {.attr = {.size = sizeof(struct pcpu_counter
 
 const struct bench_op counter_add_function =
 	CALL(added, add_loops, "counter_add_function", "counter add, function");
+const struct bench_op counter_add_function_automatic = CALL(
+	automatic, add_loops, "counter_add_function_automatic", "counter add, function, automatic batch");
 const struct bench_op counter_read = CALL(read, read_loops, "counter_read", "read");
 const struct bench_op counter_sum = CALL(summed, sum_loops, "counter_sum", "sum");
 const struct bench_op counter_compare_bounds =

@@ -18,6 +18,7 @@ BENCH_LOOPS(add_four_loops, PROLOGUE, {
 
 static struct counter_case plain = {.nr = 1, .attr = {.batch = COUNTER_BATCH}};
 static struct counter_case wide = {.nr = 1, .attr = {.batch = 1 << 20}};
+static struct counter_case automatic = {.nr = 1};
 static struct counter_case node_level = {
 	.nr = 1,
 	.attr = {.batch = COUNTER_BATCH, .flags = PCPU_COUNTER_NODE_LEVEL},
@@ -33,6 +34,8 @@ static struct counter_case four = {.nr = 4, .attr = {.batch = COUNTER_BATCH}};
 
 const struct bench_op counter_add_inline =
 	ADD(plain, add_loops, "counter_add_inline", "counter add, inline", .items = 1);
+const struct bench_op counter_add_automatic = ADD(automatic, add_loops, "counter_add_automatic",
+						  "counter add, inline, automatic batch", .items = 1);
 const struct bench_op counter_add_wide =
 	ADD(wide, add_loops, "counter_add_batch_1M", "counter add, inline, batch 2^20", .items = 1);
 const struct bench_op counter_add_node_level =

@@ -25,8 +25,10 @@ void counter_case_teardown(void *ctx, unsigned threads);
 enum { COUNTER_BATCH = 64 };
 
 /* Adds of an amount that the compiler does not know. */
-extern const struct bench_op counter_add_inline;     /**< compiled into the loop */
-extern const struct bench_op counter_add_function;   /**< exported function of the shared library */
+extern const struct bench_op counter_add_inline;    /**< compiled into the loop */
+extern const struct bench_op counter_add_function;  /**< the exported function */
+extern const struct bench_op counter_add_automatic; /**< inline, with the batch that the library chooses */
+extern const struct bench_op counter_add_function_automatic; /**< the exported function, the same batch */
 extern const struct bench_op counter_add_wide;	     /**< inline, with a batch that is hardly ever reached */
 extern const struct bench_op counter_add_node_level; /**< inline, carrying by way of the NUMA node */
 extern const struct bench_op counter_add_batch_1;    /**< inline, carrying every time */

@@ -16,7 +16,8 @@ for group; do
 	case $group in
 	build) wanted="$wanted gcc libc6-dev meson ninja-build pkg-config libnuma-dev liburcu-dev" ;;
 	test) wanted="$wanted libcriterion-dev g++ clang libclang-rt-14-dev valgrind libseccomp-dev qemu-user
-		gcc-aarch64-linux-gnu libc6-dev-arm64-cross musl-tools spin" ;;
+		gcc-aarch64-linux-gnu libc6-dev-arm64-cross musl-tools spin
+		locales python3-prometheus-client prometheus mandoc" ;;
 	bench) wanted="$wanted libbenchmark-dev g++" ;;
 	*) complain "unknown group '$group'; groups are build, test, bench" 2 ;;
 	esac

@@ -33,7 +33,7 @@ ok "licence line in every source file" licensed
 
 # Places where packages come from belong to the machine that builds.
 no_hosts() {
-	! git grep -nIE 'deb\.debian\.org|archive\.ubuntu|pypi\.|crates\.io|registry\.|proxy\.golang|/etc/apt/' -- \
+	! git grep -nIE 'deb\.debian\.org|archive\.ubuntu|pypi\.|crates\.io|registry\.(npmjs|hub|k8s)|proxy\.golang|/etc/apt/' -- \
 		':!tests/check_style.sh'
 }
 ok "no package hosts" no_hosts

@@ -4,9 +4,10 @@
  * thread whose very first call is in a handler that interrupts malloc. A hang ends in SIGALRM.
  */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <pcpu_stat/pcpu_stat.h>
@@ -17,49 +18,65 @@
 static struct pcpu_counter c = PCPU_COUNTER_INIT;
 static int64_t handled, stop;
 
+/*
+ * The signals come from a timer that the handler winds up again, so that the program goes on for a while
+ * between two of them however slow the machine is.
+ */
+static timer_t timer;
+static int wound;
+
+static void wind_up(void)
+{
+	struct itimerspec spec = {.it_value = {.tv_nsec = 3000 + 1000 * (handled % 16)}};
+
+	if (__atomic_load_n(&wound, __ATOMIC_RELAXED) && timer_settime(timer, 0, &spec, NULL))
+		abort();
+}
+
 static void add_in_handler(int signal)
 {
 	(void)signal;
 	pcpu_counter_add(&c, 1);
 	__atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
+	wind_up();
 }
 
-static void add_until_stopped(unsigned number, void *arg)
+static void start_signals(void)
 {
-	int64_t *made = arg;
+	struct sigaction action = {.sa_handler = add_in_handler, .sa_flags = SA_RESTART};
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
 
-	(void)number;
-	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		for (int i = 0; i < 100; i++)
-			pcpu_counter_add(&c, 1);
-		*made += 100;
-	}
+	handled = 0;
+	wound = 1;
+	sigaction(SIGUSR1, &action, NULL);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+		abort();
+	wind_up();
 }
 
-static void storm(uint32_t batch)
+static void stop_signals(void)
 {
-	static struct crew adder;
+	__atomic_store_n(&wound, 0, __ATOMIC_RELAXED);
+	timer_delete(timer);
+}
+
+static void storm(uint32_t batch, int64_t wanted)
+{
 	struct pcpu_counter_attr attr = {.size = sizeof(attr), .batch = batch};
-	struct sigaction action = {.sa_handler = add_in_handler};
-	int64_t made = 0, wanted = scaled(100000), sum;
+	int64_t made = 0, sum;
 
 	pcpu_counter_destroy(&c);
 	if (pcpu_counter_init(&c, &attr))
 		abort();
-	sigaction(SIGUSR1, &action, NULL);
-	handled = stop = 0;
-	crew_start(&adder, 1, add_until_stopped, &made);
-	while (__atomic_load_n(&handled, __ATOMIC_RELAXED) < wanted) {
-		int64_t before = __atomic_load_n(&handled, __ATOMIC_RELAXED);
-
-		pthread_kill(adder.members[0].thread, SIGUSR1);
-		for (int i = 0; i < 1000 && __atomic_load_n(&handled, __ATOMIC_RELAXED) == before; i++)
-			;
-	}
-	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
-	crew_wait(&adder);
+	start_signals();
+	for (; __atomic_load_n(&handled, __ATOMIC_RELAXED) < wanted; made += 100)
+		for (int i = 0; i < 100; i++)
+			pcpu_counter_add(&c, 1);
+	stop_signals();
 	sum = pcpu_counter_sum(&c);
-	if (getenv("PCPU_TEST_EXPECT_LOSS"))
+	if (getenv("PCPU_TEST_EXPECT_LOSS") && !in_sections())
+		tap_skip("the mutant is noticed", "there are no sections here to leave unarmed");
+	else if (getenv("PCPU_TEST_EXPECT_LOSS"))
 		tap_ok(sum != made + handled, "storm: the mutant is noticed, %lld off",
 		       (long long)(made + handled - sum));
 	else
@@ -124,17 +141,13 @@ static void first_call(void)
 
 static void interrupted_calls(void)
 {
-	struct sigaction action = {.sa_handler = add_in_handler, .sa_flags = SA_RESTART};
-	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
 	int64_t made = 0, drained = 0;
 
 	pcpu_counter_destroy(&c);
 	if (pcpu_counter_init(&c, NULL))
 		abort();
-	sigaction(SIGALRM, &action, NULL);
-	handled = 0;
-	setitimer(ITIMER_REAL, &often, NULL);
-	for (long i = 0; i < scaled(200000); i++) {
+	start_signals();
+	for (long i = 0; i < scaled(500000); i++) {
 		int64_t below, above;
 
 		pcpu_counter_add(&c, i % 100);
@@ -144,8 +157,7 @@ static void interrupted_calls(void)
 		pcpu_counter_error(&c, &below, &above);
 		pcpu_counter_compare(&c, 10);
 	}
-	setitimer(ITIMER_REAL, &never, NULL);
-	signal(SIGALRM, SIG_DFL);
+	stop_signals();
 	drained += pcpu_counter_drain(&c);
 	tap_ok(drained == made + handled, "interrupted calls: %lld drained, %lld added, %lld in handlers",
 	       (long long)drained, (long long)made, (long long)handled);
@@ -154,9 +166,9 @@ static void interrupted_calls(void)
 int main(void)
 {
 	alarm(300);
-	storm(0);
+	storm(0, scaled(100000));
 	if (!getenv("PCPU_TEST_EXPECT_LOSS")) {
-		storm(2);
+		storm(2, scaled(20000));
 		first_call();
 		interrupted_calls();
 	}

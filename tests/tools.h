@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <pcpu_stat/cpu.h>
+
 #define MAX_THREADS 512
 
 /* Work is multiplied by PCPU_TEST_SCALE (default 1), or divided by it if negative (emulators, valgrind). */
@@ -73,6 +75,14 @@ static inline void run_threads(unsigned n, void (*fn)(unsigned, void *), void *a
 
 	crew_start(&crew, n, fn, arg);
 	crew_wait(&crew);
+}
+
+/* Do updates run in restartable sections? */
+static inline int in_sections(void)
+{
+	struct pcpu_info info = {.size = sizeof(info)};
+
+	return pcpu_get_info(&info) == 0 && info.rseq == PCPU_RSEQ_USED;
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014): any seed is as good as another. */

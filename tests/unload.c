@@ -58,6 +58,10 @@ int main(int argc, char **argv)
 		move();
 	}
 	tap_ok(wrong == 0, "%d rounds wrong", wrong);
+#ifdef __GLIBC__
 	tap_ok(mapped == 0, "the plug-in was unloaded, %d times not", mapped);
+#else
+	printf("# mapped %d times afterwards: not every C library unloads\n", mapped);
+#endif
 	return tap_done();
 }

@@ -4,10 +4,10 @@
  * Counters: one number, added to from every CPU, read from anywhere.
  *
  * An add goes to the slot of the CPU it runs on and touches nothing that another CPU writes. When a slot has
- * strayed from what it last reported by the batch, the difference is carried to the shared
- * value. So `read` is one load and at most a known error away from `sum`, which walks all slots and is exact.
- * This is the shape of the kernel's percpu_counter; unlike there, slots are never emptied, `sum` misses no
- * add that happened before it, and the error of `read` is a promise (see pcpu_counter_error).
+ * strayed from what it last reported by the batch, the difference is carried to the shared value. So `read`
+ * is one load and at most a known error away from `sum`, which walks all slots and is exact. This is the
+ * shape of the kernel's percpu_counter; unlike there, slots are never emptied, so that `sum` takes no lock,
+ * and the error of `read` is a promise (see pcpu_counter_error).
  */
 #ifndef PCPU_STAT_COUNTER_H
 #define PCPU_STAT_COUNTER_H
@@ -30,7 +30,7 @@ struct pcpu_counter {
 	uint32_t fast_slots; /* CPU ids below this may use the fast path; 0: none yet */
 	uint32_t batch;	     /* in force; 0 in a counter that never got its slots */
 	int64_t bias;	     /* batch - 1 */
-	uint64_t span;	     /* 2 * (batch - 1) */
+	uint64_t reserved_hot;
 	/* Read by slow paths and readers. */
 	struct pcpu_region *region;
 	char *node_words; /* word of node index 0, or NULL: no node level */
@@ -43,7 +43,7 @@ struct pcpu_counter {
 	int64_t value;	 /* what read returns: all that was carried or added directly, less base */
 	int64_t direct;	 /* adds that went past the slots */
 	int64_t base;	 /* sum = slots + direct - base */
-	uint32_t widest; /* the largest batch that any slot may have been filled under */
+	uint32_t widest; /* the largest bias that any slot may have been filled under */
 	uint32_t flags;
 	uint64_t reserved_shared[4];
 };
@@ -77,19 +77,19 @@ struct pcpu_counter_attr {
 /**
  * Make a counter.
  *
- * The automatic batch is max(1024, 16 * CPUs online). A contended carry costs about as much as a hundred adds
- * that stay on their CPU: at 1024 that no longer shows. And the shared line changes hands in about 100 ns:
- * with 16 adds per CPU and batch it stays out of the way even when every CPU adds every 10 ns. Choose a
- * smaller one where read must be close without asking for sum; pcpu_counter_compare is exact at any batch.
+ * The automatic batch is max(2048, 16 * CPUs online): so large that carries, which wait for a line that
+ * another CPU wrote, are a small part of what adds cost, and that this line, which all CPUs share, has time
+ * for all of them. Choose a smaller one where read must be close without asking for sum; pcpu_counter_compare
+ * is exact at any batch.
  *
  * @param c     the counter, in any state
  * @param attr  attributes, or NULL
- * @return 0; -EINVAL (size, flags, batch above INT32_MAX), -E2BIG (unknown trailing bytes), -ENOSPC (the
- * region given is full). A counter without a region of its own does not fail for want of memory: it counts in
- * its shared words instead, exactly but more slowly.
+ * @return 0; -EINVAL (no @p c, size, flags, batch above INT32_MAX), -E2BIG (unknown trailing bytes), -ENOSPC
+ * (the region given is full). A counter without a region of its own does not fail for want of memory: it
+ * counts in its shared words instead, exactly but more slowly.
  *
- * Context: any thread; inside malloc; after fork. Not a signal handler. Cost: one atomic exchange per 1024
- * bytes of slot; a walk over the slots when they were used before.
+ * Context: any thread; inside malloc; after fork. Not a signal handler. Cost: a compare-and-swap in a bitmap
+ * of what is free, with a node level another one; system calls when a default region is full.
  */
 PCPU_API int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *attr);
 
@@ -104,19 +104,20 @@ PCPU_API void pcpu_counter_destroy(struct pcpu_counter *c);
 #if PCPU_INLINE_UPDATES
 #define PCPU_COUNTER_UPDATE static inline __attribute__((always_inline, unused))
 #else
-#define PCPU_COUNTER_UPDATE PCPU_API
+#define PCPU_COUNTER_UPDATE PCPU_API __attribute__((aligned(64), noinline))
 #endif
 
 /**
- * Add @p n.
+ * Add @p n to the slot of the CPU that this thread runs on.
  *
  * @param c  the counter
  * @param n  amount, may be negative; sums wrap at 64 bits
  *
  * Context: any thread, also one the library never saw; signal handler; inside malloc; before constructors;
- * after fork. Cost: about half of `thread_local += n` where the CPU forwards stores by register name, the
- * same elsewhere (bench/counter prints the ratio); one atomic add to a shared word per batch. Amounts of the
- * batch or more go to the shared words at once: choose a batch well above the usual amount.
+ * after fork. Cost: two fifths (inline) to three fifths (called) of `thread_local += n` where the CPU forwards
+ * stores by register name, more elsewhere (bench_counter --bars prints the ratios); one atomic add to a shared
+ * word per batch, and for each amount of the batch or more: choose a batch well above the usual amount. Called,
+ * it is fastest while the thread runs no other section in between (adds compiled in, or to a tree).
  */
 PCPU_COUNTER_UPDATE void pcpu_counter_add(struct pcpu_counter *c, int64_t n);
 /** pcpu_counter_add(c, -n), also for INT64_MIN (which wraps to itself). */
@@ -141,9 +142,17 @@ PCPU_API int64_t pcpu_counter_read(const struct pcpu_counter *c);
  */
 PCPU_API int64_t pcpu_counter_sum(const struct pcpu_counter *c);
 
-/** pcpu_counter_read, or 0 if that is negative: for numbers that cannot be negative at rest. */
+/**
+ * pcpu_counter_read, or 0 if that is negative: for numbers that cannot be negative at rest.
+ *
+ * Context, cost: the same.
+ */
 PCPU_API int64_t pcpu_counter_read_positive(const struct pcpu_counter *c);
-/** pcpu_counter_sum, or 0 if that is negative (a sum taken while adds are under way can be). */
+/**
+ * pcpu_counter_sum, or 0 if that is negative, as it can be while adds are under way.
+ *
+ * Context, cost: the same.
+ */
 PCPU_API int64_t pcpu_counter_sum_positive(const struct pcpu_counter *c);
 
 /**
@@ -165,6 +174,8 @@ PCPU_API void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, i
 /**
  * Compare the counter with @p value: never wrong when no add is under way.
  *
+ * @param c      the counter
+ * @param value  what to compare with
  * @return -1, 0 or 1 as the counter is below, at or above @p value
  *
  * Context: any thread, signal handler, inside malloc, after fork. Cost: a few loads when read is further from
@@ -175,6 +186,9 @@ PCPU_API int pcpu_counter_compare(const struct pcpu_counter *c, int64_t value);
 /**
  * Make the sum @p value. Adds made meanwhile are kept or overwritten, each as a whole.
  *
+ * @param c      the counter
+ * @param value  what the sum becomes
+ *
  * Context: any thread, inside malloc, after fork; a signal handler if it interrupts no set or drain of the
  * same counter for ever. Cost: O(slots) loads.
  */
@@ -183,6 +197,9 @@ PCPU_API void pcpu_counter_set(struct pcpu_counter *c, int64_t value);
 /**
  * Return the sum and take it away. Every add is in the result of exactly one drain, or still in the counter.
  *
+ * @param c  the counter
+ * @return what was taken away
+ *
  * Context: as pcpu_counter_set. Cost: O(slots) loads and two atomic operations; slots are only read.
  */
 PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
@@ -190,10 +207,12 @@ PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
 /**
  * Change the batch while adds go on.
  *
+ * @param c      the counter
  * @param batch  1 .. INT32_MAX; 0: automatic again; 1 makes read exact at rest, once each slot was used
  * @return 0; -EINVAL above INT32_MAX
  *
- * Context: any thread, inside malloc, after fork. Cost: a few stores to a line that every add reads.
+ * Context: any thread, inside malloc, after fork. Cost: a few stores to a line that every add reads;
+ * with a node level an atomic exchange per node.
  */
 PCPU_API int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch);
 

@@ -10,9 +10,18 @@
 PCPU_COUNTER_UPDATE void pcpu_counter_add(struct pcpu_counter *c, int64_t n)
 {
 #ifdef PCPU_X86_COUNTER_ADD
+#ifdef PCPU_X86_COUNTER_ADD_ARMED
+	/* Needs no look at the offset: with 0 it compares a word of the thread's that is no descriptor. */
+	PCPU_X86_COUNTER_ADD_ARMED(c, n, unarmed, slow, slow, slow, unarmed, slow);
+	return;
+unarmed:
+#endif
 	if (pcpu_unlikely(!PCPU_X86_OFFSET))
 		goto slow;
 	PCPU_X86_COUNTER_ADD(c, n, slow, slow, slow, slow);
+#ifdef PCPU_X86_COUNTER_ADD_ARMED
+	pcpu_x86_arm_add();
+#endif
 	return;
 slow:
 #endif

@@ -25,9 +25,11 @@ struct pcpu_placement {
  *
  * @param region     the region
  * @param placement  out; placement->size set by the caller
- * @return 0; -EINVAL for a size that is too small; -ENOSYS or -EPERM where the system does not say
+ * @return 0; -EINVAL (no @p region or @p placement, or a size that is too small); -ENOSYS or -EPERM where the
+ *         system does not say
  *
- * Context: any thread; not a signal handler. Cost: a system call per 512 pages of reserved memory.
+ * Context: any thread; not a signal handler. Cost: a system call (move_pages) per 512 pages of reserved
+ * memory.
  */
 PCPU_API int pcpu_region_placement(struct pcpu_region *region, struct pcpu_placement *placement);
 

@@ -33,8 +33,8 @@ struct pcpu_region_attr {
  *
  * @param region  out: the region
  * @param attr    attributes, or NULL
- * @return 0; -EINVAL (size, flags, or more bytes than an address space holds), -E2BIG (unknown trailing
- *         bytes), -ENOTSUP (a path), -ENOMEM
+ * @return 0; -EINVAL (no @p region, size, flags, or more bytes than an address space holds), -E2BIG (unknown
+ *         trailing bytes), -ENOTSUP (a path), -ENOMEM
  *
  * Context: any thread; not a signal handler. Takes no lock and calls no malloc.
  * Cost: a few system calls; on machines with several nodes one more per run of CPUs on a node.
@@ -42,7 +42,7 @@ struct pcpu_region_attr {
 PCPU_API int pcpu_region_create(struct pcpu_region **region, const struct pcpu_region_attr *attr);
 
 /**
- * Give a region up. It lives on until the last counter in it is destroyed.
+ * Give a region up. It lives on until the last counter and the last tree in it are gone.
  *
  * @param region  the region, or NULL
  *

@@ -30,7 +30,7 @@ enum pcpu_stat_kind {
 struct pcpu_stat_desc {
 	const char *name; /**< [a-zA-Z_][a-zA-Z0-9_]*, at most 63 bytes, unique in the tree */
 	const char *unit; /**< the same form, or NULL */
-	const char *help; /**< a sentence, or NULL */
+	const char *help; /**< a sentence in UTF-8, or NULL */
 	enum pcpu_stat_kind kind;
 };
 
@@ -53,9 +53,9 @@ struct pcpu_tree_attr {
  *
  * @param tree  out
  * @param attr  attributes
- * @return 0; -EINVAL (attr NULL or wrong size, a bad or repeated name, two statistics that would clash in an
- *         export, nr_stats or batch out of range), -E2BIG, -ENOMEM, -ENOSPC (no room for the root in the
- * region)
+ * @return 0; -EINVAL (attr NULL or wrong size, a bad or repeated name, help that is not UTF-8, two statistics
+ *         that would clash in an export, nr_stats out of range, batch above INT32_MAX, max_nodes above 2^24),
+ *         -E2BIG, -ENOMEM, -ENOSPC (no room for the root in the region)
  *
  * Context: any thread; not a signal handler, not inside malloc. Cost: some system calls.
  */
@@ -64,7 +64,10 @@ PCPU_API int pcpu_tree_create(struct pcpu_tree **tree, const struct pcpu_tree_at
 /**
  * Find a tree of a shared region by name.
  *
- * @return 0; -EINVAL; -ENOENT: no such tree, or the region is private
+ * @param tree    out
+ * @param region  the region
+ * @param name    the tree's
+ * @return 0; -EINVAL (an argument is NULL); -ENOENT: no such tree, or the region is private
  *
  * Context: any thread; not a signal handler. Cost: a look-up.
  */
@@ -74,12 +77,31 @@ PCPU_API int pcpu_tree_open(struct pcpu_tree **tree, struct pcpu_region *region,
  * End a tree: its flusher, all its nodes, its statistics. No call on it or its nodes may be under way or
  * follow.
  *
+ * @param tree  the tree, or NULL
+ *
  * Context: any thread; not a signal handler, not inside malloc. Cost: O(nodes), and a grace period.
  */
 PCPU_API void pcpu_tree_destroy(struct pcpu_tree *tree);
 
-/** Give a handle up. In a private region, the same as pcpu_tree_destroy. */
+/** Give a handle up. In a private region the same as pcpu_tree_destroy, also in context and cost. */
 PCPU_API void pcpu_tree_close(struct pcpu_tree *tree);
+
+/** The name it was created with. Valid as long as the tree. Context: anywhere. Cost: a load. */
+PCPU_API const char *pcpu_tree_name(struct pcpu_tree *tree);
+
+/** The number of statistics, at least 1. Context: anywhere. Cost: a load. */
+PCPU_API uint32_t pcpu_tree_nr_stats(struct pcpu_tree *tree);
+
+/**
+ * What was said of a statistic when the tree was created.
+ *
+ * @param tree  the tree
+ * @param stat  its index
+ * @return the library's copy, valid as long as the tree; NULL for an index out of range
+ *
+ * Context: anywhere. Cost: a load.
+ */
+PCPU_API const struct pcpu_stat_desc *pcpu_tree_stat(struct pcpu_tree *tree, uint32_t stat);
 
 /** The root: name "", no parent. Borrowed: valid as long as the tree. Context: anywhere. Cost: a load. */
 PCPU_API struct pcpu_node *pcpu_tree_root(struct pcpu_tree *tree);
@@ -105,8 +127,9 @@ PCPU_API int pcpu_node_create_owned(struct pcpu_node **node, struct pcpu_node *p
  * Destroy a node and give the caller's reference back. What was counted stays in the ancestors' subtree
  * values. Others that hold a reference may go on using the node: what they add goes to its parent.
  *
- * @return 0; -EBUSY with children, -EPERM for the root, -ENOENT if it was destroyed already (the reference
- *         stays the caller's in these cases)
+ * @param node  the node
+ * @return 0; -EINVAL (NULL), -EBUSY with children, -EPERM for the root, -ENOENT if it was destroyed already
+ *         (the reference stays the caller's in these cases)
  *
  * Context: any thread; not a signal handler, not inside malloc, not inside a walk. Cost: a flush of the node;
  * a grace period if this was the last reference.
@@ -116,7 +139,8 @@ PCPU_API int pcpu_node_destroy(struct pcpu_node *node);
 /**
  * Find a node.
  *
- * @param node  out: a reference
+ * @param node  out: a reference, to be given back by pcpu_node_put or pcpu_node_destroy
+ * @param tree  where
  * @param path  names joined by '/'; "" is the root
  * @return 0; -ENOENT; -EINVAL (leading, trailing or double slash, a name too long)
  *
@@ -139,10 +163,22 @@ PCPU_API struct pcpu_node *pcpu_node_parent(struct pcpu_node *node);
 /** The name; "" for the root. Valid as long as @p node is. Context: anywhere. Cost: none. */
 PCPU_API const char *pcpu_node_name(struct pcpu_node *node);
 
+/**
+ * The names from below the root down to a node, joined by '/': what pcpu_node_find takes.
+ *
+ * @param node    the node
+ * @param buffer  out
+ * @param size    of it, bytes, with the NUL
+ * @return 0; -EINVAL (an argument is NULL); -ERANGE: does not fit, and @p buffer is untouched
+ *
+ * Context: anywhere. Cost: O(depth).
+ */
+PCPU_API int pcpu_node_path(struct pcpu_node *node, char *buffer, size_t size);
+
 /** One change of add_many. */
 struct pcpu_delta {
-	uint32_t stat;
-	int64_t n;
+	uint32_t stat; /**< index into the tree's statistics */
+	int64_t n;     /**< amount, may be negative */
 };
 
 #if PCPU_INLINE_UPDATES && defined(__GCC_ASM_FLAG_OUTPUTS__)
@@ -156,7 +192,9 @@ struct pcpu_delta {
 /**
  * Add @p n to a statistic of a node, and thereby to the subtree values of the node and all its ancestors.
  *
+ * @param node  a node that is referenced or borrowed
  * @param stat  index into the tree's statistics; out of range: counted in pcpu_info.bad_stats, else ignored
+ * @param n     amount in the statistic's unit, may be negative; sums wrap at 64 bits
  *
  * Context: any thread, also one the library never saw; signal handler; inside malloc; after fork. Cost: as
  * pcpu_counter_add, at any depth; once per node, CPU and flush a few atomic operations more, and a load or
@@ -167,6 +205,7 @@ PCPU_NODE_UPDATE void pcpu_node_add(struct pcpu_node *node, uint32_t stat, int64
 /**
  * Add to several statistics of one node, each on its own: a reader may see some before others.
  *
+ * @param node    as for pcpu_node_add
  * @param deltas  the changes
  * @param nr      how many
  *
@@ -188,6 +227,9 @@ enum pcpu_read {
  * EXACT: every add that happened before the call, in the sense of C11, whoever made it. BOUNDED looks through
  * what changed and is not flushed yet, and flushes if it is more than the threshold.
  *
+ * @param node  the node
+ * @param stat  index into the tree's statistics
+ * @param how   how fresh
  * @return the value; 0 for a statistic out of range
  *
  * Context: CACHED: anywhere. The others: any thread, also in a walk; not a signal handler, not inside malloc.
@@ -196,35 +238,47 @@ enum pcpu_read {
  */
 PCPU_API int64_t pcpu_node_read(struct pcpu_node *node, uint32_t stat, enum pcpu_read how);
 
-/** The same of the node alone: what was added to it, without its children, living or destroyed. */
+/**
+ * The same of the node alone: what was added to it, without its children, living or destroyed.
+ *
+ * Context, cost: the same.
+ */
 PCPU_API int64_t pcpu_node_read_local(struct pcpu_node *node, uint32_t stat, enum pcpu_read how);
 
 /**
  * A statistic of the node and all below, as of a flush that began at most @p max_age_ns ago.
  *
+ * @param node        the node
+ * @param stat        index into the tree's statistics
  * @param max_age_ns  nanoseconds of CLOCK_MONOTONIC; 0 is PCPU_READ_EXACT
+ * @return the value; 0 for a statistic out of range
  *
- * Context, cost: as pcpu_node_read, and a look at the clock.
+ * Context: as an EXACT pcpu_node_read. Cost: a look at the clock and at each ancestor; an EXACT read where no
+ * flush was that recent.
  */
 PCPU_API int64_t pcpu_node_read_within(struct pcpu_node *node, uint32_t stat, uint64_t max_age_ns);
 
 /**
  * The first @p nr statistics at once, all from the same flush.
  *
+ * @param node    the node
  * @param values  out
  * @param nr      at most the tree's number of statistics
- * @return 0; -EINVAL (nr)
+ * @param how     how fresh
+ * @return 0; -EINVAL (nr, or no @p values)
  *
- * Context, cost: as pcpu_node_read, and one pass over the values.
+ * Context: any thread, also in a walk; not a signal handler, not inside malloc. Cost: as pcpu_node_read, and
+ * one pass over the values.
  */
 PCPU_API int pcpu_node_snapshot(struct pcpu_node *node, int64_t *values, uint32_t nr, enum pcpu_read how);
-/** The same of the node alone. */
+/** The same of the node alone. Context, cost: the same. */
 PCPU_API int pcpu_node_snapshot_local(struct pcpu_node *node, int64_t *values, uint32_t nr,
 				      enum pcpu_read how);
 
 /**
  * Bring the cached values of the node and all below it up to date.
  *
+ * @param node  the node
  * @return 0
  *
  * Context: any thread; not a signal handler, not inside malloc. Cost: as an EXACT read.
@@ -237,23 +291,46 @@ PCPU_API uint64_t pcpu_node_threshold(struct pcpu_node *node);
 /**
  * Call @p fn for every node, parents first. A node that exists all the while is visited exactly once.
  *
- * @param fn   may read and add, not create or destroy; a value other than 0 ends the walk; @p node is
- * borrowed
- * @param ctx  handed to fn
+ * @param tree  the tree
+ * @param fn    may read and add, not create, destroy or give back references; a value other than 0 ends the
+ *              walk; its node is borrowed
+ * @param ctx   handed to fn
  * @return 0, or what fn returned
  *
- * Context: any thread; not a signal handler. Destroyers wait for a walk to end; nobody else does.
+ * Context: any thread; not a signal handler, not inside malloc. Destroyers wait for a walk to end; nobody
+ * else does. Cost: a few loads per node.
  */
 PCPU_API int pcpu_tree_walk(struct pcpu_tree *tree,
 			    int (*fn)(struct pcpu_node *node, unsigned depth, void *ctx), void *ctx);
 
+/** How many nodes were made so far, destroyed ones too, for pcpu_tree_next. Context: anywhere. Cost: a load. */
+PCPU_API uint64_t pcpu_tree_made(struct pcpu_tree *tree);
+
+/**
+ * The node after @p node in the order of pcpu_tree_walk: for walks that wait for something in between, such
+ * as a socket. Nobody waits for the walker, and it may create and destroy. A node that exists all the while
+ * is met exactly once, one that is destroyed meanwhile at most once.
+ *
+ * @param tree  the tree
+ * @param node  a reference, which is given back; NULL: to begin with the root
+ * @param made  what pcpu_tree_made said before the walk: nodes that are younger are left out, so that no path
+ *              is met twice, not even that of a node which is destroyed and made again behind the walker
+ * @return a reference; NULL after the last. A walk that ends early gives its reference back by pcpu_node_put
+ *
+ * Context, cost: as pcpu_node_put, and two atomic operations.
+ */
+PCPU_API struct pcpu_node *pcpu_tree_next(struct pcpu_tree *tree, struct pcpu_node *node, uint64_t made);
+
 /**
  * Start a thread that flushes the tree every @p period_ms milliseconds when something changed. Optional:
- * readers flush what they need themselves.
+ * readers flush what they need themselves. The kernel flushes the statistics of memory cgroups the same way.
  *
+ * @param tree       the tree
+ * @param period_ms  milliseconds, at least 1
  * @return 0; -EALREADY; -EINVAL (period 0); the error of pthread_create
  *
- * Context: any thread. All signals are blocked in the flusher. It does not run in a forked child.
+ * Context: any thread; not a signal handler, not inside malloc. All signals are blocked in the flusher. It
+ * does not run in a forked child. Cost: a thread; a look at the tree per period.
  */
 PCPU_API int pcpu_tree_flusher_start(struct pcpu_tree *tree, unsigned period_ms);
 

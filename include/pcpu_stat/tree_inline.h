@@ -26,39 +26,57 @@ PCPU_NODE_UPDATE void pcpu_node_add(struct pcpu_node *node, uint32_t stat, int64
 #endif
 }
 
+/* With a constant number of constant statistics nothing is left of a loop but the adds. clang does it
+ * unasked.
+ */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PCPU_UNROLL _Pragma("GCC unroll 16")
+#else
+#define PCPU_UNROLL
+#endif
+
 PCPU_NODE_UPDATE void pcpu_node_add_many(struct pcpu_node *node, const struct pcpu_delta *deltas, unsigned nr)
 {
-#ifdef PCPU_X86_NODE_ADD
+	unsigned i;
+#ifdef PCPU_X86_NODE_ADD_AT
 	const struct pcpu_node_fast *fast = (const struct pcpu_node_fast *)(const void *)node;
-	unsigned i = 0;
+	const uint32_t nr_stats = fast->nr_stats;
+	struct pcpu_node_slot *slot;
+	uint32_t cpu;
 
-	while (i < nr) {
-		struct pcpu_node_slot *slot = NULL;
-		uint32_t cpu;
-		int moved;
+	if (pcpu_unlikely(!PCPU_X86_OFFSET))
+		goto slow;
+	PCPU_X86_CURRENT_CPU(cpu);
+	if (pcpu_unlikely(cpu >= fast->fast_slots))
+		goto slow;
+	slot = (struct pcpu_node_slot *)(void *)(fast->slots + cpu * fast->stride);
+	PCPU_UNROLL
+	for (i = 0; i < nr; i++) {
+		int64_t *value = &slot->values[deltas[i].stat];
 
-		/* The first one finds the slot; the others are made there as long as this is the same CPU. */
-		if (pcpu_likely(PCPU_X86_OFFSET && deltas[i].stat < fast->nr_stats))
-			PCPU_X86_NODE_FIRST(fast, deltas[i].stat, deltas[i].n, slot, cpu);
-		if (pcpu_unlikely(!slot)) {
-			pcpu_node_add_slow(node, deltas[i].stat, deltas[i].n, NULL);
-			i++;
-			continue;
-		}
-		for (i++; i < nr && pcpu_likely(deltas[i].stat < fast->nr_stats); i++) {
-			PCPU_X86_NODE_NEXT(slot, cpu, deltas[i].stat, deltas[i].n, moved);
-			if (pcpu_unlikely(moved))
-				break;
-		}
-		/* After the stores of the adds, see lib/tree/flush.c. */
-		if (pcpu_unlikely(__atomic_load_n(&slot->epoch, __ATOMIC_RELAXED) !=
-				  __atomic_load_n(&fast->epoch, __ATOMIC_RELAXED)))
-			pcpu_node_add_slow(node, 0, 0, slot);
-	}
-#else
-	for (unsigned i = 0; i < nr; i++)
+		/* The address in one plain register, not an indexed one: see arch/x86_64.h. */
+		__asm__("" : "+r"(value));
+		if (pcpu_unlikely(deltas[i].stat >= nr_stats))
+			goto moved;
+		PCPU_X86_NODE_ADD_AT(*value, cpu, deltas[i].n, moved);
+		continue;
+	moved:
+		/* This one alone: after an interruption the next one goes on here, after a migration none
+		 * does. */
 		pcpu_node_add_slow(node, deltas[i].stat, deltas[i].n, NULL);
+	}
+	/* After the stores of the adds, see lib/tree/flush.c. */
+	if (pcpu_unlikely(__atomic_load_n(&slot->epoch, __ATOMIC_RELAXED) !=
+			  __atomic_load_n(&fast->epoch, __ATOMIC_RELAXED)))
+		pcpu_node_add_slow(node, 0, 0, slot);
+	return;
+slow:
 #endif
+	/* Unrolled as well: an index that is not constant would keep the changes in memory, here and above.
+	 */
+	PCPU_UNROLL
+	for (i = 0; i < nr; i++)
+		pcpu_node_add_slow(node, deltas[i].stat, deltas[i].n, NULL);
 }
 
 #endif /* PCPU_STAT_TREE_INLINE_H */

@@ -10,22 +10,20 @@
  * and the counter has, on a line that everybody writes but rarely:
  *
  *	value	 the sum of all `carried`, and of all direct adds, less base: what read returns
- *	direct	 amounts added past the slots: big ones, and those of threads that may not write slots
+ *	direct	 amounts added past the slots, by threads that may not write one; big ones where slots are atomic
  *	base	 what set and drain took away
  *
  * The truth is sum = (sum of total) + direct - base. Nothing moves from word to word on its way there, so no
- * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4).
- *`value` alone is derived. It lags sum by the sum of (total - carried) over all slots, and
+ * interruption between two steps can lose an amount or count it twice (I1), and readers only read (I4). `value`
+ * alone is derived. It lags sum by the sum of (total - carried) over all slots, and
  *
  *	|total - carried| < batch		whenever no set_batch came in between		(bound)
  *
- * because an add commits only if that still holds afterwards. Otherwise the adder first reports ahead: it
- *sets carried to total + n, owes the difference to value, and adds n again, which brings the slot's lag from
- *-n to 0. If it is migrated in between, the old CPU keeps a lag of -n (within the bound, since bigger amounts
- *do not come here) and the new CPU's slot is looked at afresh. So the bound needs no second look after a
- *commit, no thread ever writes another CPU's slot, and read is off by slots * (batch - 1) at most, reached
- *when each slot holds batch - 1. After a report the lag is 0: a +1/-1 loop reports once, whatever it starts
- *from.
+ * because an add commits only if that still holds afterwards. Otherwise it takes the slow path, where one commit
+ * changes both words: total grows by n, and carried becomes the same, whatever n was. What carried has moved by
+ * is then the adder's to add to value. So no thread ever writes another CPU's slot, the bound needs no second
+ * look, and read is off by slots * (batch - 1) at most, reached when each slot holds batch - 1. After a carry
+ * the lag is 0: a +1/-1 loop carries once, whatever it starts from.
  *
  * Where there are no restartable sections, `total` and `carried` are changed by atomic operations, see
  * add_atomic for how the bound comes about there.
@@ -69,13 +67,12 @@ _Static_assert(sizeof(struct slot) <= PCPU_GRANULE, "a slot is a granule");
 _Static_assert(sizeof(struct pcpu_counter) == 256, "part of the ABI");
 _Static_assert(offsetof(struct pcpu_counter, slots) == 0 && offsetof(struct pcpu_counter, stride) == 8 &&
 		       offsetof(struct pcpu_counter, fast_slots) == 16 &&
-		       offsetof(struct pcpu_counter, bias) == 24 && offsetof(struct pcpu_counter, span) == 32,
+		       offsetof(struct pcpu_counter, bias) == 24,
 	       "part of the ABI");
 _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_counter, state) >= PCPU_LINE_PAIR,
 	       "what everybody writes is two lines from what everybody reads");
 
-/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all.
- */
+/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
 #define SECTION_TRIES 100
 /* A sum that met this many sets and drains in a row takes the last one as having come first. */
 #define SUM_TRIES 8
@@ -84,8 +81,8 @@ _Static_assert(offsetof(struct pcpu_counter, value) - offsetof(struct pcpu_count
 #define NODE_BATCHES_MIN 4u
 
 /*
- * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter
- * to the error of the slots, and divides the traffic between nodes by the same number.
+ * How many batches a node's word may gather. With a quarter of the node's CPUs the node level adds a quarter to
+ * the error of the slots, and divides the traffic between nodes by the same number.
  */
 static uint64_t node_batches(void)
 {
@@ -139,8 +136,8 @@ static uint64_t add_word(int64_t *word, uint64_t n)
 /* ---- making and unmaking ---- */
 
 /*
- * Put bias and span in step with batch. Changes may meet: who stores last looks at batch last. The exchanges
- * pair with each other, so that who overwrites the words of another change also sees its batch.
+ * Put bias in step with batch. Changes may meet: who stores last looks at batch last. The exchanges pair with
+ * each other, so that who overwrites the word of another change also sees its batch.
  */
 static void follow_batch(struct pcpu_counter *c)
 {
@@ -148,22 +145,19 @@ static void follow_batch(struct pcpu_counter *c)
 
 	for (;; batch = seen) {
 		__atomic_exchange_n(&c->bias, (int64_t)batch - 1, __ATOMIC_ACQ_REL);
-		__atomic_exchange_n(&c->span, 2 * ((uint64_t)batch - 1), __ATOMIC_ACQ_REL);
 		seen = load_batch(c);
 		if (seen == batch)
 			return;
 	}
 }
 
-static void raise_widest(struct pcpu_counter *c, uint32_t wanted, uint32_t mark)
+static void raise_widest(struct pcpu_counter *c, uint32_t wanted)
 {
 	uint32_t widest = __atomic_load_n(&c->widest, __ATOMIC_RELAXED);
 
-	do {
-		if (widest > wanted)
-			wanted = widest;
-	} while (!__atomic_compare_exchange_n(&c->widest, &widest, wanted | mark, false, __ATOMIC_RELEASE,
-					      __ATOMIC_RELAXED));
+	while (widest < wanted && !__atomic_compare_exchange_n(&c->widest, &widest, wanted, false,
+							       __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
 }
 
 /* The counter gets the slots at @offset in @region. */
@@ -180,8 +174,7 @@ static void publish(struct pcpu_counter *c, struct pcpu_region *region, int64_t 
 	c->nr_slots = region->cpu.chunks;
 	/* A full node zone costs traffic, not correctness. */
 	c->node_words = node_offset < 0 ? NULL : pcpu_zone_at(&region->node, node_offset, 0);
-	/* Release pairs with load_state, and with the section's load of fast_slots before those of the
-	 * others. */
+	/* Release pairs with load_state, and with the section's load of fast_slots before those of the others. */
 	__atomic_store_n(&c->state, ATTACHED, __ATOMIC_RELEASE);
 	if (region->sections)
 		__atomic_store_n(&c->fast_slots, c->nr_slots, __ATOMIC_RELEASE);
@@ -216,7 +209,7 @@ static void attach(struct pcpu_counter *c)
 		return;
 	}
 	if (load_batch(c) == batch) {
-		raise_widest(c, pcpu_cpu.auto_batch - 1, 0);
+		raise_widest(c, pcpu_cpu.auto_batch - 1);
 		/* Unless set_batch comes in between, which then has the say. */
 		__atomic_compare_exchange_n(&c->batch, &batch, pcpu_cpu.auto_batch, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
@@ -286,9 +279,8 @@ static void empty_nodes(struct pcpu_counter *c)
 }
 
 /*
- * The section reads bias and span one after the other. An add that meets the change between the two judges by
- * the old bias and the new span, and may leave a slot with up to twice the new batch: widest allows for that,
- * and error looks at the slots from the first change on.
+ * An add under way judges by the old bias or by the new one, so slots stay within the widest that ever was, and
+ * error looks at the slots themselves while that is not the one in force.
  */
 int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
@@ -299,8 +291,7 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 		batch = pcpu_cpu.auto_batch;
 	if (batch == load_batch(c))
 		return 0;
-	/* Below the widest or not, mark the change: an odd number that is no bound of this batch. */
-	raise_widest(c, 2 * (batch - 1), 1);
+	raise_widest(c, batch - 1);
 	__atomic_store_n(&c->batch, batch, __ATOMIC_RELAXED);
 	follow_batch(c);
 	empty_nodes(c);
@@ -309,23 +300,32 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 
 /* ---- adding ---- */
 
-/* Report @diff of the slot of @cpu upwards. */
-static void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
+/* Report @diff of the slot of @cpu to its node's word; returns what is to go on to value. */
+static __attribute__((noinline)) uint64_t report_to_node(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
 {
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
+	uint64_t now, bias;
+	int64_t *word;
 
-	if (c->node_words && cpu < t->slots && t->slot_index[cpu] >= 0) {
-		int64_t *word = node_word(c, (unsigned)t->slot_index[cpu]);
-		/* Acquire pairs with the release in empty_nodes: who adds after it judges by the new batch. */
-		uint64_t now = (uint64_t)__atomic_add_fetch(word, (int64_t)diff, __ATOMIC_ACQUIRE);
-		uint64_t bias = node_bound(load_batch(c));
+	if (cpu >= t->slots || t->slot_index[cpu] < 0)
+		return diff;
+	word = node_word(c, (unsigned)t->slot_index[cpu]);
+	/* Acquire pairs with the release in empty_nodes: who adds after it judges by the new batch. */
+	now = (uint64_t)__atomic_add_fetch(word, (int64_t)diff, __ATOMIC_ACQUIRE);
+	bias = node_bound(load_batch(c));
+	/* Whoever adds last sees all of it: at rest the word is below the node batch. */
+	if (now + bias <= 2 * bias)
+		return 0;
+	return (uint64_t)__atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
+}
 
-		/* Whoever adds last sees all of it: at rest the word is below the node batch. */
-		if (now + bias <= 2 * bias)
-			return;
-		diff = (uint64_t)__atomic_exchange_n(word, 0, __ATOMIC_RELAXED);
-	}
-	add_word(&c->value, diff);
+/* Report @diff of the slot of @cpu upwards: without a node level, by one atomic add. */
+static inline void report(struct pcpu_counter *c, unsigned cpu, uint64_t diff)
+{
+	if (c->node_words)
+		diff = report_to_node(c, cpu, diff);
+	if (diff)
+		add_word(&c->value, diff);
 }
 
 /* Past the slots: two atomic adds to shared words. */
@@ -336,23 +336,28 @@ static void add_direct(struct pcpu_counter *c, uint64_t n)
 }
 
 #if PCPU_ARCH_SECTIONS
+static inline enum pcpu_x86_outcome settle(struct pcpu_counter *c, int64_t n)
+{
+	enum pcpu_x86_outcome outcome;
+	int64_t carry;
+	uint32_t cpu;
+
+	if (!PCPU_X86_OFFSET)
+		return PCPU_X86_NO_CPU;
+	outcome = pcpu_x86_counter_settle(c, n, &carry, &cpu);
+	if (outcome == PCPU_X86_DONE && carry)
+		report(c, cpu, (uint64_t)carry);
+	return outcome;
+}
+
 /* False if this thread may not write slots, or could not in SECTION_TRIES: nothing was added then. */
 static bool add_in_section(struct pcpu_counter *c, int64_t n)
 {
-	for (int i = 0; PCPU_X86_OFFSET && i < SECTION_TRIES; i++) {
-		int64_t diff;
-		uint32_t cpu;
+	enum pcpu_x86_outcome outcome = PCPU_X86_ABORTED;
 
-		PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, abort, no_cpu, no_fit);
-		return true;
-	no_fit:
-		if (pcpu_x86_counter_carry(c, n, &diff, &cpu))
-			report(c, cpu, (uint64_t)diff);
-	abort:
-		continue;
-	}
-no_cpu:
-	return false;
+	for (int i = 0; outcome == PCPU_X86_ABORTED && i < SECTION_TRIES; i++)
+		outcome = settle(c, n);
+	return outcome == PCPU_X86_DONE;
 }
 #else
 static bool add_in_section(struct pcpu_counter *c, int64_t n)
@@ -369,10 +374,13 @@ static bool add_in_section(struct pcpu_counter *c, int64_t n)
  * comes in between looks at `total` again after its exchange, and so sees what that add did not see it doing:
  * hence the sequentially consistent order of the four accesses, and at rest the same bound.
  */
-static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
+static void add_atomic(struct pcpu_counter *c, uint64_t n)
 {
-	struct slot *slot = slot_of(c, cpu);
+	unsigned cpu = pcpu_current_slot();
+	struct slot *slot = slot_of(c, cpu % c->nr_slots);
 	uint64_t bias = (uint64_t)load_batch(c) - 1;
+	int64_t total =
+		(int64_t)((uint64_t)__atomic_fetch_add(&slot->total, (int64_t)n, __ATOMIC_SEQ_CST) + n);
 	int64_t carried = __atomic_load_n(&slot->carried, __ATOMIC_SEQ_CST);
 
 	while ((uint64_t)total - (uint64_t)carried + bias > 2 * bias) {
@@ -385,62 +393,41 @@ static void settle_atomic(struct pcpu_counter *c, unsigned cpu, int64_t total)
 	}
 }
 
-static void add_atomic(struct pcpu_counter *c, uint64_t n)
-{
-	unsigned cpu = pcpu_current_slot() % c->nr_slots;
-	int64_t *total = &slot_of(c, cpu)->total;
-
-	settle_atomic(c, cpu,
-		      (int64_t)((uint64_t)__atomic_fetch_add(total, (int64_t)n, __ATOMIC_SEQ_CST) + n));
-}
-
-/* After the batch was changed: let this CPU's slot report, even if the add itself goes past it. */
-static void settle(struct pcpu_counter *c)
-{
-	if (!c->region->sections) {
-		unsigned cpu = pcpu_current_slot() % c->nr_slots;
-
-		settle_atomic(c, cpu, __atomic_load_n(&slot_of(c, cpu)->total, __ATOMIC_SEQ_CST));
-		return;
-	}
-#if PCPU_ARCH_SECTIONS
-	int64_t diff = 0;
-	uint32_t cpu;
-
-	if (PCPU_X86_OFFSET && pcpu_x86_counter_carry(c, 0, &diff, &cpu) && diff)
-		report(c, cpu, (uint64_t)diff);
-#endif
-}
-
-static void add_slow(struct pcpu_counter *c, int64_t n)
+/* Whatever a carry is not: first adds, aborted ones, and those that no section makes. */
+static __attribute__((noinline, cold)) void add_slower(struct pcpu_counter *c, int64_t n)
 {
 	uint64_t bias;
 
 	if (load_state(c) == NEW)
 		attach(c);
-	if (load_state(c) == ATTACHED) {
+	if (load_state(c) == ATTACHED && c->region->sections) {
+		if (add_in_section(c, n))
+			return;
+	} else if (load_state(c) == ATTACHED) {
 		bias = (uint64_t)load_batch(c) - 1;
 		/* Amounts of the batch or more would be reported whole at once: no use going through a slot. */
 		if ((uint64_t)n + bias <= 2 * bias) {
-			if (!c->region->sections) {
-				add_atomic(c, (uint64_t)n);
-				return;
-			}
-			if (add_in_section(c, n))
-				return;
+			add_atomic(c, (uint64_t)n);
+			return;
 		}
+		/* But under a changed batch the slot may hold more than this one allows: report it. */
 		if (__atomic_load_n(&c->widest, __ATOMIC_RELAXED) != bias)
-			settle(c);
+			add_atomic(c, 0);
 	}
 	add_direct(c, (uint64_t)n);
 }
 
-void pcpu_counter_add_slow(struct pcpu_counter *c, int64_t n)
+/*
+ * Nearly always a carry, so that is tried before anything is looked at. Not to be inlined: pcpu_counter_add would
+ * save registers for it in every call.
+ */
+__attribute__((noinline)) void pcpu_counter_add_slow(struct pcpu_counter *c, int64_t n)
 {
-	add_slow(c, n);
 #if PCPU_ARCH_SECTIONS
-	/* Callers that may be unloaded count on this: see PCPU_STAT_UNLOADABLE. */
-	pcpu_x86_disarm();
+	if (pcpu_unlikely(settle(c, n) != PCPU_X86_DONE))
+		add_slower(c, n);
+#else
+	add_slower(c, n);
 #endif
 }
 

@@ -18,11 +18,11 @@ enum { NOT_STARTED, STARTING, STARTED };
 
 /*
  * The automatic batch. A carry that two CPUs contend for costs about as much as 100 adds that stay on their
- * CPU: at 1024 it no longer shows (bench_counter --bars measures it). And with N CPUs the shared line, which
+ * CPU: at 2048 it hardly shows (bench_counter --bars measures it). And with N CPUs the shared line, which
  * changes hands in about 100 ns, must not become the bottleneck when each of them adds every 10 ns: 16 * N
  * adds leave it idle a third of the time.
  */
-#define MIN_AUTO_BATCH	   1024u
+#define MIN_AUTO_BATCH	   2048u
 #define AUTO_BATCH_PER_CPU 16u
 
 struct pcpu_cpu pcpu_cpu;

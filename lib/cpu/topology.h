@@ -26,17 +26,18 @@ struct pcpu_topology {
 	unsigned online;
 	unsigned nodes_online; /* NUMA nodes of the system, those without CPUs included; at least 1 */
 	unsigned nodes;	       /* nodes with possible CPUs = entries in node_id, at least 1 */
-	int16_t slot_index[PCPU_MAX_SLOTS]; /* CPU -> index into node_id, -1 for a hole */
-	int16_t node_id[PCPU_MAX_NODES];    /* index -> node id of the system */
-	/* index -> nearest node with memory that we may use, -1: none known */
-	int16_t node_memory[PCPU_MAX_NODES];
+	int16_t slot_index[PCPU_MAX_SLOTS];  /* CPU -> index into node_id, -1 for a hole */
+	int16_t node_id[PCPU_MAX_NODES];     /* index -> node id of the system */
+	int16_t node_memory[PCPU_MAX_NODES]; /* index -> nearest node with memory that we may use, -1: none
+						known */
 	unsigned node_slots[PCPU_MAX_NODES]; /* index -> possible CPUs on the node */
 	bool degraded;			     /* /sys could not be believed: slots is a guess */
 };
 
 /*
  * Parse a list as the kernel prints it ("0,2-3,7\n") into a bitmap of @max bits (long words, cleared first).
- * Returns the number of bits set; -EINVAL for anything else, an empty list included; -ERANGE for an id >= @max.
+ * Returns the number of bits set; -EINVAL for anything else, an empty list included; -ERANGE for an id >=
+ * @max.
  */
 int pcpu_list_parse(const char *text, unsigned long *bits, unsigned max);
 

@@ -9,14 +9,14 @@
  *	fence	once for all of them;
  *	fold	children before parents: read the values of the taken slots, add what is new since the slot's
  *		shadow to the node's totals and to what its parent has pending, set dirty from FLUSHING to
- *CLEAN.
+ * CLEAN.
  *
  * Exactness (I2). Consider an add to a slot: store the value V, then load the node's epoch E, and mark if it
  * differs from the slot's (mark.c). The flusher: take the bit, store E, fence, load V. The fence makes every
  * thread pass a full barrier between the flusher's store of E and its load of V (membarrier; where slots are
  * changed by atomic operations, all four accesses are sequentially consistent instead). So for each add
- *either its V is seen by the flusher, or its load of E comes after the flusher's store: then it marks, and
- *the pair is found again. No add is neither.
+ * either its V is seen by the flusher, or its load of E comes after the flusher's store: then it marks, and
+ * the pair is found again. No add is neither.
  *
  *	Why the bit is taken before E moves: a mark that began under the old E and sets its bit after the take
  *	notes the old E in the slot, so that the next add there marks again; and its bit stays. The other way
@@ -29,20 +29,22 @@
  *	nothing). While a flush of an ancestor is under way the node is FLUSHING, and the reader waits.
  *
  * Without a working fence (sections, but membarrier refused) nothing can be forgotten: bits and DIRTY stay
- *once set, and every flush reads every pair that was ever used. Loads alone are exact: an add that happened
- *before the flush is visible by coherence, and its mark was complete when it returned.
+ * once set, and every flush reads every pair that was ever used. Loads alone are exact: an add that happened
+ * before the flush is visible by coherence, and its mark was complete when it returned.
  *
  * Nothing is counted twice (I1): shadow, totals, pending and up are only touched under the lock, and what is
  * added is always the difference between the value and its shadow.
  *
  * Sharing. Flushes are numbered when they begin. A reader notes the number of the last one that has begun,
- *gets the lock, and goes home if meanwhile a flush with a larger number was completed at its node or above.
- *So all who come while a flush runs are served by the next one together.
+ * gets the lock, and goes home if meanwhile a flush with a larger number was completed at its node or above.
+ * So all who come while a flush runs are served by the next one together.
  *
  * Bounded holding. After PAIRS_PER_HOLD pairs the flusher marks the path it stands on as unfinished, lets go
- *of the lock, and later walks down that path again. A node it is done with is not visited again in the same
- *flush, however busy its updaters: each flush ends. Going down depth first keeps what is unfinished to one
- *path.
+ * of the lock, and later walks down that path again. A node it is done with is not visited again in the same
+ * flush, however busy its updaters: each flush ends. Going down depth first keeps what is unfinished to one
+ * path. On the way down again, nodes of the path that had become DIRTY between the holds become FLUSHING: so
+ * where the flush meets what changed since it was there and leaves it for later (bits of the path's nodes,
+ * children that it is done with), it raises the path anew.
  */
 #include "tree/tree.h"
 
@@ -52,7 +54,6 @@
 
 #include "cpu/cpu.h"
 #include "cpu/fence.h"
-#include "cpu/rcu.h"
 
 /*
  * Pairs per hold of the lock: at about 100 ns for a line from another CPU some 200 us. Holding it for
@@ -87,6 +88,34 @@ static void add_to(int64_t *word, int64_t n)
 
 /* ---- take ---- */
 
+/*
+ * A flush of nodes that were not flushed lately is all cache misses, each with little to do beside it. These
+ * begin them early: the first lines of what fold() works on while the rest of the tree is taken and the fence
+ * goes round; and the line of the next child while this one is dealt with. Not the slots: they belong to CPUs
+ * that may be writing them.
+ */
+#define PREFETCH_LINES 8u
+
+static void prefetch(const void *from, size_t bytes)
+{
+	for (size_t i = 0; i < bytes && i < (size_t)64 * PREFETCH_LINES; i += 64)
+		__builtin_prefetch((const char *)from + i, 1);
+}
+
+static void prefetch_for_fold(const struct pcpu_node *node, const struct pcpu_tree *tree)
+{
+	size_t values = node->fast.nr_stats * sizeof(int64_t);
+
+	prefetch(node->total, 4 * values); /* and local, pending, up: see node_layout() */
+	for (uint32_t i = 0; i < tree->bitmap_words; i++)
+		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1) {
+			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
+
+			if (cpu != direct_slot(tree))
+				prefetch(shadow_of(node, cpu), values);
+		}
+}
+
 /* The head of the list. Only the holder of the lock pops, so the node below the head stays where it is. */
 static struct pcpu_node *pop(struct pcpu_node *parent)
 {
@@ -119,45 +148,66 @@ static bool is_done(const struct pass *p, const struct pcpu_node *node)
 	return node->visited == p->number && node->unfinished != p->number;
 }
 
-/* A child that somebody found half linked, and that was not visited yet. */
-static struct pcpu_node *half_linked_child(struct pass *p, struct pcpu_node *node)
-{
-	struct pcpu_node *child;
-
-	pcpu_rcu_read_lock();
-	for (child = __atomic_load_n(&node->first_child, __ATOMIC_ACQUIRE); child;
-	     child = __atomic_load_n(&child->next, __ATOMIC_ACQUIRE)) {
-		uint64_t state = __atomic_load_n(&child->queued, __ATOMIC_SEQ_CST);
-
-		if (state != IDLE && state != QUEUED && !is_done(p, child))
-			break;
-	}
-	pcpu_rcu_read_unlock();
-	/* It cannot go away: it has changed, and its last flush needs the lock that we hold. */
-	return child;
-}
-
-/* The next child to go down to, or NULL. */
-static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
+/* The next one off the list that this flush is not done with. */
+static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 {
 	struct pcpu_node *child;
 
 	while ((child = pop(node))) {
 		if (!is_done(p, child)) {
+			struct pcpu_node *after = __atomic_load_n(&node->changed_children, __ATOMIC_RELAXED);
+
+			if (after)
+				__builtin_prefetch(&after->visited, 1);
 			/* From here on a change puts it on the list anew. */
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
 		}
-		/* Changed again since: for a later flush. */
+		/* Changed again since: for a later flush, which must find the way. */
 		child->next_work = node->aside;
 		node->aside = child;
+		pcpu_node_raise(node);
 	}
-	if (!__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
-		return NULL;
+	return NULL;
+}
+
+/*
+ * A child that is half linked, and that this flush is not done with. Sets scan again where another look is
+ * needed: for the next one, or by a later flush if a child changed again since it was done.
+ */
+static struct pcpu_node *half_linked_child(struct pass *p, struct pcpu_node *node)
+{
+	struct pcpu_node *child;
+
+	/* Unlinking needs the lock that we hold (pcpu_flush_last): what we stand on stays. */
+	for (child = __atomic_load_n(&node->first_child, __ATOMIC_ACQUIRE); child;
+	     child = __atomic_load_n(&child->next, __ATOMIC_ACQUIRE)) {
+		uint64_t state = __atomic_load_n(&child->queued, __ATOMIC_SEQ_CST);
+
+		if (state == IDLE || state == QUEUED)
+			continue;
+		if (!is_done(p, child)) {
+			__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST);
+			return child;
+		}
+		if (__atomic_load_n(&child->dirty, __ATOMIC_SEQ_CST) == DIRTY) {
+			__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST);
+			pcpu_node_raise(node);
+		}
+	}
+	return NULL;
+}
+
+/* The next child to go down to, or NULL. */
+static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
+{
+	struct pcpu_node *child = pop_child(p, node);
+
+	if (child || !__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
+		return child;
 	child = half_linked_child(p, node);
-	if (child)
-		__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST); /* look for another one afterwards */
-	return child;
+	/* One that was half linked when scan was set may have been pushed since we looked at the list. */
+	return child ? child : pop_child(p, node);
 }
 
 static void leave(struct pcpu_node *node)
@@ -195,9 +245,10 @@ static void visit_again(struct pass *p, struct pcpu_node *node)
 		any |= __atomic_load_n(&node->changed[i], __ATOMIC_SEQ_CST) != 0;
 		node->taken[i] = 0;
 	}
-	if (any)
-		__atomic_store_n(&node->dirty, DIRTY, __ATOMIC_SEQ_CST);
 	node->unfinished = 0;
+	/* For a later flush. It must find the way here, and those above are FLUSHING already. */
+	if (any)
+		pcpu_node_raise(node);
 }
 
 static void visit(struct pass *p, struct pcpu_node *node)
@@ -217,6 +268,7 @@ static void visit(struct pass *p, struct pcpu_node *node)
 	/* A clean node is on the list for what an earlier flush, of it alone, left in `up`; its bits are 0.
 	 */
 	take_bits(p, node);
+	prefetch_for_fold(node, p->tree);
 }
 
 /* Returns whether it ended before everything was taken. */
@@ -309,16 +361,13 @@ static void fold(struct pass *p, struct pcpu_node *node)
 	for (uint32_t i = 0; i < tree->bitmap_words; i++) {
 		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1) {
 			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
-			struct pcpu_node_slot *slot;
 
 			p->tree->visits++;
 			if (cpu == direct_slot(tree)) {
 				fold_slot(node, node->direct, node->direct_seen);
 				continue;
 			}
-			slot = slot_of(node, cpu);
-			fold_slot(node, slot->values,
-				  (int64_t *)(void *)pcpu_shadow_of(tree->region, (char *)slot->values));
+			fold_slot(node, slot_of(node, cpu)->values, shadow_of(node, cpu));
 		}
 	}
 	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
@@ -386,7 +435,7 @@ void pcpu_flush(struct pcpu_node *node)
 		}
 		rest = flush_some(node, mine);
 		if (!rest) {
-			__atomic_store_n(&node->covered_at, began, __ATOMIC_RELAXED);
+			__atomic_store_n(&node->covered_at, began, __ATOMIC_RELEASE);
 			__atomic_store_n(&node->covered, mine, __ATOMIC_RELEASE);
 		}
 		held = pcpu_now() - held;
@@ -400,21 +449,33 @@ void pcpu_flush(struct pcpu_node *node)
 
 /* ---- the last flush of a node ---- */
 
+/* Only holders of the lock take nodes off the list, so all but its head stays where it is. */
+static void unlist(struct pcpu_node *node)
+{
+	struct pcpu_node *after = __atomic_load_n(&node->next_changed, __ATOMIC_RELAXED);
+	struct pcpu_node *before = node, *next;
+
+	if (__atomic_load_n(&node->queued, __ATOMIC_SEQ_CST) != IDLE &&
+	    !__atomic_compare_exchange_n(&node->parent->changed_children, &before, after, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST)) {
+		/* Not the head: that is in `before`. Not there at all if it was being linked when we forked. */
+		for (; before; before = next) {
+			next = __atomic_load_n(&before->next_changed, __ATOMIC_RELAXED);
+			if (next == node) {
+				__atomic_store_n(&before->next_changed, after, __ATOMIC_RELAXED);
+				break;
+			}
+		}
+	}
+	__atomic_store_n(&node->queued, IDLE, __ATOMIC_SEQ_CST);
+}
+
 void pcpu_flush_last(struct pcpu_node *node)
 {
-	struct pcpu_node *parent = node->parent, *keep = NULL, *other;
+	struct pcpu_node *parent = node->parent;
 
-	pcpu_flush(node);
-	pthread_mutex_lock(&node->tree->flush_lock);
 	/* Nobody adds to the node any more: it is on the list, or not, and stays so. */
-	while ((other = pop(parent))) {
-		if (other == node)
-			continue;
-		other->next_work = keep;
-		keep = other;
-	}
-	push_back(parent, keep);
-	__atomic_store_n(&node->queued, IDLE, __ATOMIC_SEQ_CST);
+	unlist(node);
 	begin_write(parent);
 	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
 		add_to(&parent->total[i], node->up[i]);
@@ -424,7 +485,6 @@ void pcpu_flush_last(struct pcpu_node *node)
 	end_write(parent);
 	/* The parent's own parent learns of it in its next flush. */
 	pcpu_node_raise(parent);
-	pthread_mutex_unlock(&node->tree->flush_lock);
 }
 
 /* ---- reading ---- */
@@ -434,6 +494,12 @@ static uint64_t magnitude(int64_t n)
 	return n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
 }
 
+/* Sums stop at the largest number: a wrapped one could pass for small. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
 static uint64_t slot_magnitude(const int64_t *values, const int64_t *shadow, uint32_t nr)
 {
 	uint64_t sum = 0;
@@ -441,32 +507,30 @@ static uint64_t slot_magnitude(const int64_t *values, const int64_t *shadow, uin
 	for (uint32_t i = 0; i < nr; i++) {
 		uint64_t value = (uint64_t)__atomic_load_n(&values[i], __ATOMIC_RELAXED);
 
-		sum += magnitude((int64_t)(value - (uint64_t)shadow[i]));
+		sum = plus(sum, magnitude((int64_t)(value - (uint64_t)shadow[i])));
 	}
 	return sum;
 }
 
-/* What the node's own slots hold unflushed. */
-static uint64_t node_magnitude(const struct pcpu_node *node)
+/* What the node's own slots hold unflushed; @pairs is how many were looked at. */
+static uint64_t node_magnitude(const struct pcpu_node *node, unsigned *pairs)
 {
 	const struct pcpu_tree *tree = node->tree;
 	uint64_t sum = 0;
 
+	++*pairs;
 	for (uint32_t i = 0; i < tree->bitmap_words; i++) {
 		for (uint64_t bits = __atomic_load_n(&node->changed[i], __ATOMIC_SEQ_CST); bits;
 		     bits &= bits - 1) {
 			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
-			const struct pcpu_node_slot *slot;
+			const int64_t *values = node->direct, *shadow = node->direct_seen;
 
-			if (cpu == direct_slot(tree)) {
-				sum += slot_magnitude(node->direct, node->direct_seen, tree->nr_stats);
-				continue;
+			++*pairs;
+			if (cpu != direct_slot(tree)) {
+				values = slot_of(node, cpu)->values;
+				shadow = shadow_of(node, cpu);
 			}
-			slot = slot_of(node, cpu);
-			sum += slot_magnitude(slot->values,
-					      (int64_t *)(void *)pcpu_shadow_of(
-						      tree->region, (char *)(uintptr_t)slot->values),
-					      tree->nr_stats);
+			sum = plus(sum, slot_magnitude(values, shadow, tree->nr_stats));
 		}
 	}
 	return sum;
@@ -475,13 +539,15 @@ static uint64_t node_magnitude(const struct pcpu_node *node)
 /*
  * Is more than the threshold missing from the node's total? Looks through what changed, and no further than
  * needed. The kernel keeps a running sum for this decision, which made every update pay for it (S2); a look
- * costs the reader at most what the flush that it may save would have.
+ * costs the reader at most what the flush that it may save would have. Where much changed by little, it does
+ * not go on for longer than the lock may be held: then the flush decides, and the next look is short.
  */
 static bool beyond_threshold(struct pcpu_node *top)
 {
 	struct pcpu_tree *tree = top->tree;
 	struct pcpu_node *work = top, *node, *child;
 	uint64_t sum = 0, limit = pcpu_node_threshold(top);
+	unsigned pairs = 0;
 	bool beyond = false;
 
 	pthread_mutex_lock(&tree->flush_lock);
@@ -493,10 +559,10 @@ static bool beyond_threshold(struct pcpu_node *top)
 			beyond = true; /* a child is being linked: leave it to a flush */
 			break;
 		}
-		sum += node_magnitude(node);
+		sum = plus(sum, node_magnitude(node, &pairs));
 		for (uint32_t i = 0; node != top && i < tree->nr_stats; i++)
-			sum += magnitude(node->up[i]);
-		beyond = sum > limit;
+			sum = plus(sum, magnitude(node->up[i]));
+		beyond = sum > limit || pairs > PAIRS_PER_HOLD;
 		for (child = __atomic_load_n(&node->changed_children, __ATOMIC_SEQ_CST); child;
 		     child = __atomic_load_n(&child->next_changed, __ATOMIC_RELAXED)) {
 			child->next_work = work;
@@ -539,7 +605,8 @@ int64_t pcpu_node_read_within(struct pcpu_node *node, uint32_t stat, uint64_t ma
 
 	if (max_age_ns && !pcpu_node_is_clean(node)) {
 		for (const struct pcpu_node *above = node; above; above = above->parent) {
-			uint64_t at = __atomic_load_n(&above->covered_at, __ATOMIC_RELAXED);
+			/* Acquire: what that flush left is seen. */
+			uint64_t at = __atomic_load_n(&above->covered_at, __ATOMIC_ACQUIRE);
 
 			latest = at > latest ? at : latest;
 		}

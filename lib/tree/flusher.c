@@ -26,12 +26,18 @@ void pcpu_flusher_forked(struct pcpu_tree *tree)
 	pcpu_flusher_init(tree);
 }
 
+/* It is not told to stop, and nobody has started another one since. Under the lock. */
+static bool goes_on(const struct pcpu_tree *tree)
+{
+	return tree->flusher_runs && pthread_equal(tree->flusher, pthread_self());
+}
+
 static void wait_period(struct pcpu_tree *tree, unsigned period_ms)
 {
 	uint64_t until = pcpu_now() + period_ms * (uint64_t)1000000;
 	struct timespec t = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
 
-	while (!tree->flusher_stop &&
+	while (goes_on(tree) &&
 	       pthread_cond_timedwait(&tree->flusher_wake, &tree->flusher_lock, &t) != ETIMEDOUT)
 		;
 }
@@ -40,10 +46,11 @@ static void *flusher(void *context)
 {
 	struct pcpu_tree *tree = context;
 
+	/* Whoever starts us holds the lock until it has noted that it did. */
 	pthread_mutex_lock(&tree->flusher_lock);
-	while (!tree->flusher_stop) {
+	while (goes_on(tree)) {
 		wait_period(tree, tree->flusher_period_ms);
-		if (tree->flusher_stop)
+		if (!goes_on(tree))
 			break;
 		pthread_mutex_unlock(&tree->flusher_lock);
 		pcpu_node_flush(tree->root); /* a load when the tree is clean */
@@ -56,7 +63,7 @@ static void *flusher(void *context)
 int pcpu_tree_flusher_start(struct pcpu_tree *tree, unsigned period_ms)
 {
 	sigset_t all, old;
-	int r = 0;
+	int saved = errno, r = 0;
 
 	if (period_ms == 0)
 		return -EINVAL;
@@ -66,7 +73,6 @@ int pcpu_tree_flusher_start(struct pcpu_tree *tree, unsigned period_ms)
 		r = -EALREADY;
 	} else {
 		tree->flusher_period_ms = period_ms;
-		tree->flusher_stop = false;
 		/* The program's signals are the program's. */
 		pthread_sigmask(SIG_SETMASK, &all, &old);
 		r = -pthread_create(&tree->flusher, NULL, flusher, tree);
@@ -74,6 +80,7 @@ int pcpu_tree_flusher_start(struct pcpu_tree *tree, unsigned period_ms)
 		tree->flusher_runs = r == 0;
 	}
 	pthread_mutex_unlock(&tree->flusher_lock);
+	errno = saved;
 	return r;
 }
 
@@ -87,7 +94,6 @@ int pcpu_tree_flusher_stop(struct pcpu_tree *tree)
 	thread = tree->flusher;
 	/* Whoever finds it running joins it; nobody else may. */
 	tree->flusher_runs = false;
-	tree->flusher_stop = true;
 	pthread_cond_broadcast(&tree->flusher_wake);
 	pthread_mutex_unlock(&tree->flusher_lock);
 	if (runs)

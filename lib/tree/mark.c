@@ -11,20 +11,20 @@
  *	4. stores the epoch of step 1 in the slot, so that the next adds there have nothing to do.
  *
  * Afterwards every flush that starts at the node or above finds the pair, until one takes the bit; and that
- *one moves the node's epoch on *after* taking it (flush.c), so a bit is never gone while the slot counts as
- *noticed.
+ * one moves the node's epoch on *after* taking it (flush.c), so a bit is never gone while the slot counts as
+ * noticed.
  *
  * Each step is idempotent, none waits, and the order is bottom-up without an early end, for this reason: when
- *an add returns, its change must be findable, even if some other thread had begun the same steps before and
- *is stopped halfway (I2). A bit or a DIRTY that is already set is as good as set by us, since a flusher takes
- *what is on the way down: what it has not taken yet, it will find. Only putting a node on a list takes two
- *steps, and somebody may be between them:
+ * an add returns, its change must be findable, even if some other thread had begun the same steps before and
+ * is stopped halfway (I2). A bit or a DIRTY that is already set is as good as set by us, since a flusher takes
+ * what is on the way down: what it has not taken yet, it will find. Only putting a node on a list takes two
+ * steps, and somebody may be between them:
  *
  *	IDLE --claim--> LINKING by thread T --pushed--> QUEUED --a flusher pops it--> IDLE
  *
  * Whoever finds LINKING cannot know whether the push is done. It does not wait; it sets parent.scan, which
- *makes the next flusher look at all children, and goes on. T ends with LINKING by T -> QUEUED by
- *compare-and-swap: a flusher may have popped the node already, and somebody else may be linking it anew.
+ * makes the next flusher look at all children, and goes on. T ends with LINKING by T -> QUEUED by
+ * compare-and-swap: a flusher may have popped the node already, and somebody else may be linking it anew.
  *
  * All of these accesses are sequentially consistent: the argument is over one order of them (tests/models).
  */

@@ -65,6 +65,7 @@ static bool try_hold(struct pcpu_node *node)
 	return false;
 }
 
+/* Under both locks: flushers look through children with theirs alone. */
 static void unlink_sibling(struct pcpu_node *node)
 {
 	struct pcpu_node *parent = node->parent;
@@ -80,23 +81,39 @@ static void unlink_sibling(struct pcpu_node *node)
 		parent->last_child = node->previous;
 }
 
+/* The end of a node that nobody refers to. */
+static void release(struct pcpu_node *node)
+{
+	struct pcpu_tree *tree = node->tree;
+
+	/* A walk may have lent it to somebody who is in the middle of an add: after that none is found. */
+	pcpu_rcu_synchronize();
+	pcpu_flush(node);
+	pthread_mutex_lock(&tree->names_lock);
+	pthread_mutex_lock(&tree->flush_lock);
+	pcpu_flush_last(node);
+	unlink_sibling(node);
+	pthread_mutex_unlock(&tree->flush_lock);
+	pthread_mutex_unlock(&tree->names_lock);
+	/* Walks pass over it still. */
+	pcpu_rcu_synchronize();
+	pthread_mutex_lock(&tree->names_lock);
+	pcpu_node_recycle(node);
+	pthread_mutex_unlock(&tree->names_lock);
+}
+
 void pcpu_node_put(struct pcpu_node *node)
 {
+	int saved = errno;
+
 	/* Acquire and release: what each holder did comes before the end. */
 	while (node && __atomic_sub_fetch(&node->references, 1, __ATOMIC_ACQ_REL) == 0) {
-		struct pcpu_tree *tree = node->tree;
 		struct pcpu_node *parent = node->parent;
 
-		pcpu_flush_last(node);
-		pthread_mutex_lock(&tree->names_lock);
-		unlink_sibling(node);
-		pthread_mutex_unlock(&tree->names_lock);
-		pcpu_rcu_synchronize();
-		pthread_mutex_lock(&tree->names_lock);
-		pcpu_node_recycle(node);
-		pthread_mutex_unlock(&tree->names_lock);
+		release(node);
 		node = parent; /* the reference of its child */
 	}
+	errno = saved;
 }
 
 /* ---- making ---- */
@@ -126,6 +143,7 @@ static int create_locked(struct pcpu_node **out, struct pcpu_node *parent, const
 	node->parent = parent;
 	node->references = 2; /* the caller's and the tree's */
 	node->depth = parent->depth + 1;
+	node->born = tree->made + 1;
 	node->hash = hash_of(parent, name, bytes);
 	memcpy(node->name, name, bytes);
 	hold(parent);
@@ -140,6 +158,7 @@ static int create_locked(struct pcpu_node **out, struct pcpu_node *parent, const
 	chain = chain_of(tree, node->hash);
 	node->next_hash = *chain;
 	__atomic_store_n(chain, node, __ATOMIC_RELEASE);
+	__atomic_store_n(&tree->made, node->born, __ATOMIC_RELEASE);
 	*out = node;
 	return 0;
 }
@@ -269,6 +288,64 @@ int pcpu_tree_walk(struct pcpu_tree *tree, int (*fn)(struct pcpu_node *node, uns
 	}
 	pcpu_rcu_read_unlock();
 	return r;
+}
+
+uint64_t pcpu_tree_made(struct pcpu_tree *tree)
+{
+	/* Pairs with the release in create_locked(): the links to a node that is counted here are seen. */
+	return __atomic_load_n(&tree->made, __ATOMIC_ACQUIRE);
+}
+
+/* The first of @node and its later siblings to be met, held. Under RCU. */
+static struct pcpu_node *hold_first(struct pcpu_node *node, uint64_t made)
+{
+	/* What lies below a destroyed or younger node is destroyed or younger too. */
+	for (node = next_living(node); node;
+	     node = next_living(__atomic_load_n(&node->next, __ATOMIC_ACQUIRE)))
+		if (node->born <= made && try_hold(node))
+			return node;
+	return NULL;
+}
+
+struct pcpu_node *pcpu_tree_next(struct pcpu_tree *tree, struct pcpu_node *node, uint64_t made)
+{
+	struct pcpu_node *from = node, *next;
+
+	if (!node) {
+		hold(tree->root);
+		return tree->root;
+	}
+	/* Our reference keeps the node linked among its siblings, and thereby its ancestors, even if destroyed. */
+	pcpu_rcu_read_lock();
+	next = hold_first(__atomic_load_n(&node->first_child, __ATOMIC_ACQUIRE), made);
+	while (!next && from->parent) {
+		next = hold_first(__atomic_load_n(&from->next, __ATOMIC_ACQUIRE), made);
+		from = from->parent;
+	}
+	pcpu_rcu_read_unlock();
+	pcpu_node_put(node);
+	return next;
+}
+
+int pcpu_node_path(struct pcpu_node *node, char *buffer, size_t size)
+{
+	size_t length = 0, bytes;
+
+	if (!node || !buffer)
+		return -EINVAL;
+	for (const struct pcpu_node *at = node; at->parent; at = at->parent)
+		length += strlen(at->name) + (at->parent->parent != NULL);
+	if (length >= size)
+		return -ERANGE;
+	buffer[length] = '\0';
+	for (; node->parent; node = node->parent) {
+		bytes = strlen(node->name);
+		length -= bytes;
+		memcpy(buffer + length, node->name, bytes);
+		if (length)
+			buffer[--length] = '/';
+	}
+	return 0;
 }
 
 struct pcpu_node *pcpu_node_parent(struct pcpu_node *node)

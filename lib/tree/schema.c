@@ -47,16 +47,19 @@ static size_t utf8_length(const unsigned char *s, size_t left)
 	return length;
 }
 
-bool pcpu_node_name_ok(const char *name, size_t bytes)
+static bool is_utf8(const char *s, size_t bytes)
 {
-	if (bytes == 0 || bytes > NAME_MAX_BYTES || memchr(name, '/', bytes))
-		return false;
 	for (size_t i = 0, length; i < bytes; i += length) {
-		length = utf8_length((const unsigned char *)name + i, bytes - i);
+		length = utf8_length((const unsigned char *)s + i, bytes - i);
 		if (length == 0)
 			return false;
 	}
 	return true;
+}
+
+bool pcpu_node_name_ok(const char *name, size_t bytes)
+{
+	return bytes > 0 && bytes <= NAME_MAX_BYTES && !memchr(name, '/', bytes) && is_utf8(name, bytes);
 }
 
 /* name, and unit behind an underscore: the family that an exporter writes. */
@@ -69,12 +72,13 @@ static void family(char *to, const struct pcpu_stat_desc *stat)
 	}
 }
 
-/* Does @longer stand for the samples of a counter family @name? */
-static bool is_total_of(const char *longer, const char *name)
+/* Could @longer stand for a sample of a counter family @name? OpenMetrics 1.0 keeps both suffixes for them. */
+static bool is_sample_of(const char *longer, const char *name)
 {
 	size_t n = strlen(name);
 
-	return strncmp(longer, name, n) == 0 && strcmp(longer + n, "_total") == 0;
+	return strncmp(longer, name, n) == 0 &&
+	       (strcmp(longer + n, "_total") == 0 || strcmp(longer + n, "_created") == 0);
 }
 
 /* Would the families or the samples of two statistics have one name? */
@@ -88,9 +92,8 @@ static bool clash(const struct pcpu_stat_desc *a, const struct pcpu_stat_desc *b
 	family(other, b);
 	if (strcmp(one, other) == 0)
 		return true;
-	/* A counter's samples are named with _total behind the family. */
-	return (b->kind == PCPU_STAT_COUNTER && is_total_of(one, other)) ||
-	       (a->kind == PCPU_STAT_COUNTER && is_total_of(other, one));
+	return (b->kind == PCPU_STAT_COUNTER && is_sample_of(one, other)) ||
+	       (a->kind == PCPU_STAT_COUNTER && is_sample_of(other, one));
 }
 
 int pcpu_schema_check(const struct pcpu_tree_attr *attr)
@@ -104,6 +107,7 @@ int pcpu_schema_check(const struct pcpu_tree_attr *attr)
 
 		if (!identifier_ok(stat->name) ||
 		    (stat->unit && stat->unit[0] && !identifier_ok(stat->unit)) ||
+		    (stat->help && !is_utf8(stat->help, strlen(stat->help))) ||
 		    (stat->kind != PCPU_STAT_COUNTER && stat->kind != PCPU_STAT_GAUGE))
 			return -EINVAL;
 		for (uint32_t j = 0; j < i; j++)

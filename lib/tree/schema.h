@@ -8,7 +8,10 @@
 
 #include <pcpu_stat/tree.h>
 
-/* 0, or -EINVAL: a bad or repeated name, two families that would clash, a kind or number out of range. */
+/*
+ * 0, or -EINVAL: a bad or repeated name, help that is not UTF-8, two families that would clash, a kind or number
+ * out of range.
+ */
 int pcpu_schema_check(const struct pcpu_tree_attr *attr);
 
 /* Copy name and statistics with all strings into one allocation, @stats. -ENOMEM. */

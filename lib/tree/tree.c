@@ -66,8 +66,10 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	for (struct pcpu_tree *tree = trees; tree; tree = tree->next_tree)
+	for (struct pcpu_tree *tree = trees; tree; tree = tree->next_tree) {
+		tree->forked = true;
 		pcpu_flusher_forked(tree);
+	}
 	unlock_all();
 	pcpu_rcu_fork_child();
 }
@@ -131,61 +133,72 @@ static size_t node_layout(const struct pcpu_tree *tree, struct pcpu_node *node)
 	return round_up(sizeof(*node) + total + 6 * values, PCPU_LINE_PAIR);
 }
 
-/* Slots for one more node. */
-static char *cut_slot(struct pcpu_tree *tree)
+/*
+ * Slots for one more node. Shadows have no epochs and lie close together, at the beginning of their run. Slabs
+ * that happen to follow each other, as they do in a region of the tree's own, are one run: nothing is left over
+ * between them, whatever the size of a slot.
+ */
+static bool cut_slots(struct pcpu_node *node, struct pcpu_tree *tree)
 {
 	struct slab *slab;
 	int64_t offset;
-	char *slot;
+	char *begin;
 
 	if (tree->slab_left < tree->slot_bytes) {
 		slab = malloc(sizeof(*slab));
 		if (!slab)
-			return NULL;
+			return false;
 		offset = pcpu_slots_alloc(&tree->region->cpu, tree->slab_bytes, PCPU_GRANULE);
 		if (offset < 0) {
 			free(slab);
-			return NULL;
+			return false;
 		}
 		slab->offset = offset;
 		slab->next = tree->slabs;
 		tree->slabs = slab;
-		tree->slab = pcpu_zone_at(&tree->region->cpu, offset, 0);
-		tree->slab_left = tree->slab_bytes;
+		begin = pcpu_zone_at(&tree->region->cpu, offset, 0);
+		if (begin != tree->slab + tree->slab_left) {
+			tree->run = tree->slab = begin;
+			tree->slab_left = 0;
+		}
+		tree->slab_left += tree->slab_bytes;
 	}
-	slot = tree->slab;
+	node->fast.slots = tree->slab;
+	node->shadows = pcpu_shadow_of(tree->region, tree->run) +
+			(size_t)(tree->slab - tree->run) / tree->slot_bytes * tree->nr_stats * sizeof(int64_t);
 	tree->slab += tree->slot_bytes;
 	tree->slab_left -= tree->slot_bytes;
-	return slot;
+	return true;
 }
 
 int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 {
 	struct pcpu_node *n = tree->spare;
-	char *slots;
+	char *slots, *shadows;
 
 	if (n) {
 		/* Its slots hold old values, which its last flush has brought into the shadow: they count as
 		 * 0. */
 		tree->spare = n->next_work;
-		slots = n->fast.slots;
 	} else {
 		if (tree->nr_nodes == tree->max_nodes)
 			return -ENOSPC;
 		n = aligned_alloc(PCPU_LINE_PAIR, tree->node_bytes);
 		if (!n)
 			return -ENOMEM;
-		slots = cut_slot(tree);
-		if (!slots) {
+		if (!cut_slots(n, tree)) {
 			free(n);
 			return -ENOSPC;
 		}
 		tree->nr_nodes++;
 	}
+	slots = n->fast.slots;
+	shadows = n->shadows;
 	memset(n, 0, tree->node_bytes);
 	node_layout(tree, n);
 	n->tree = tree;
 	n->fast.slots = slots;
+	n->shadows = shadows;
 	n->fast.stride = tree->region->cpu.stride;
 	n->fast.fast_slots = tree->region->sections ? tree->region->cpu.chunks : 0;
 	n->fast.nr_stats = tree->nr_stats;
@@ -197,8 +210,26 @@ int pcpu_node_alloc(struct pcpu_node **node, struct pcpu_tree *tree)
 	return 0;
 }
 
+/*
+ * A thread that was in the middle of an add when the process forked is not in the child. What it had stored and
+ * not made known must not show up as the next owner's.
+ */
+static void forget_orphans(struct pcpu_node *node)
+{
+	for (unsigned cpu = 0; cpu < direct_slot(node->tree); cpu++) {
+		const int64_t *values = slot_of(node, cpu)->values;
+		int64_t *seen = shadow_of(node, cpu);
+
+		for (uint32_t i = 0; i < node->fast.nr_stats; i++)
+			if (seen[i] != values[i])
+				seen[i] = values[i];
+	}
+}
+
 void pcpu_node_recycle(struct pcpu_node *node)
 {
+	if (node->tree->forked)
+		forget_orphans(node);
 	node->next_work = node->tree->spare;
 	node->tree->spare = node;
 }
@@ -268,10 +299,11 @@ static void destroy(struct pcpu_tree *tree)
 
 static int create(struct pcpu_tree **out, const struct pcpu_tree_attr *attr)
 {
-	struct pcpu_tree *tree = calloc(1, sizeof(*tree));
 	int saved = errno, r;
+	struct pcpu_tree *tree = calloc(1, sizeof(*tree));
 	void *map;
 
+	errno = saved;
 	if (!tree)
 		return -ENOMEM;
 	tree->nr_stats = attr->nr_stats;
@@ -392,4 +424,19 @@ void pcpu_tree_close(struct pcpu_tree *tree)
 struct pcpu_node *pcpu_tree_root(struct pcpu_tree *tree)
 {
 	return tree->root;
+}
+
+const char *pcpu_tree_name(struct pcpu_tree *tree)
+{
+	return tree->name;
+}
+
+uint32_t pcpu_tree_nr_stats(struct pcpu_tree *tree)
+{
+	return tree->nr_stats;
+}
+
+const struct pcpu_stat_desc *pcpu_tree_stat(struct pcpu_tree *tree, uint32_t stat)
+{
+	return stat < tree->nr_stats ? &tree->stats[stat] : NULL;
 }

@@ -9,7 +9,7 @@
  *	flusher.c  the background thread
  *
  * Locks, in the order they are taken: tree list, names (one a tree), flush (one a tree). No updater takes
- *any. A grace period is waited for with none held.
+ * any. A grace period is waited for with none held.
  */
 #ifndef PCPU_LIB_TREE_TREE_H
 #define PCPU_LIB_TREE_TREE_H
@@ -49,9 +49,10 @@ struct pcpu_node {
 	int64_t *total;		  /* what readers see: this node and all below, as last flushed */
 	int64_t *local;		  /* the same, this node alone */
 	int64_t *direct;	  /* adds by threads that may not write slots: the slot after the last */
+	char *shadows;		  /* shadow of the slot of CPU 0: what flushes have seen of its values */
 	uint32_t dead;		  /* destroyed; a reference or a child still exists */
 	uint32_t unused;
-	uint64_t pad0[4];
+	uint64_t pad0[3];
 
 	/* Written once per slot and flush, by whoever makes the first add. */
 	uint32_t dirty __attribute__((aligned(PCPU_LINE_PAIR)));
@@ -82,6 +83,7 @@ struct pcpu_node {
 	struct pcpu_node *first_child, *last_child; /* destroyed ones that are still referenced included */
 	struct pcpu_node *previous, *next;	    /* siblings */
 	struct pcpu_node *next_hash;
+	uint64_t born; /* the tree's `made` with this one; the root's is 0 */
 	char name[PCPU_NAME_MAX + 1];
 };
 
@@ -101,7 +103,9 @@ struct pcpu_tree {
 	struct pcpu_node **hash; /* hash_size chains; a reservation of address space */
 	size_t hash_size;
 	uint32_t nr_nodes;	 /* given out */
+	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
+	char *run;		 /* slabs one behind the other, of which the last has slots left: their start */
 	char *slab;		 /* slots not given out yet */
 	size_t slab_left;	 /* bytes */
 	struct slab *slabs;	 /* for the end */
@@ -112,6 +116,7 @@ struct pcpu_tree {
 	uint64_t begun;	       /* number of the last flush that began; read without the lock */
 	bool atomic;	       /* slots are changed by atomic operations: no fence on others is needed */
 	bool fenced;	       /* a fence on others works, so that what was flushed can be forgotten */
+	bool forked;	       /* in a child of the process that made it */
 	uint64_t longest_hold; /* of the flush lock, ns; for the bench */
 	uint64_t visits;       /* pairs read by flushes; for tests and the bench */
 
@@ -120,7 +125,7 @@ struct pcpu_tree {
 	pthread_cond_t flusher_wake;
 	pthread_t flusher;
 	unsigned flusher_period_ms;
-	bool flusher_runs, flusher_stop;
+	bool flusher_runs; /* `flusher` is a thread, and shall go on */
 
 	struct pcpu_tree *next_tree, *previous_tree;
 };
@@ -136,6 +141,11 @@ static inline struct pcpu_node_slot *slot_of(const struct pcpu_node *node, unsig
 	return (struct pcpu_node_slot *)(void *)(node->fast.slots + cpu * node->fast.stride);
 }
 
+static inline int64_t *shadow_of(const struct pcpu_node *node, unsigned cpu)
+{
+	return (int64_t *)(void *)(node->shadows + cpu * node->fast.stride);
+}
+
 /* The number of the direct slot, behind the real ones. */
 static inline unsigned direct_slot(const struct pcpu_tree *tree)
 {
@@ -149,7 +159,8 @@ void pcpu_node_queue(struct pcpu_node *node);
 
 /* flush.c: bring @node and all below up to date with what happened before the call. */
 void pcpu_flush(struct pcpu_node *node);
-/* flush.c: hand what a node without references counted to its parent, and take it off the lists. */
+/* flush.c: hand what a node without references counted, and flushed, to its parent; take it off the list. Under
+ * the flush lock. */
 void pcpu_flush_last(struct pcpu_node *node);
 /* flush.c: is there anything to flush? */
 static inline bool pcpu_node_is_clean(const struct pcpu_node *node)

@@ -10,7 +10,7 @@
  *	     if (cpu >= C.fast_slots) goto no_cpu	unsigned: those, and ids never heard of
  *	     slot = C.slots + cpu * C.stride
  *	     new = slot.total + n
- *	     if (new - slot.carried + C.bias > C.span) goto no_fit	unsigned: |new - carried| > bias
+ *	     if (new - slot.carried + C.bias > 2 * C.bias) goto no_fit	unsigned: |new - carried| > bias
  *	     slot.total = new				the commit: one store, the last instruction
  *	end:
  *
@@ -22,6 +22,7 @@
  * address by register name, in no time, when both go through one plain base register (no index, and not
  * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
  * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
+ * Beyond that, an add takes as long as its loads take to issue, seven of them: so 2 * bias is computed.
  *
  * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays 0
  * where it decided against rseq: the section must not be entered then. It is declared const so that a function
@@ -52,11 +53,8 @@ PCPU_END_DECLS
 #define PCPU_X86_RSEQ_CS "8"
 
 /* Tests compile the library with a delay here to widen the race, or leave out the arming to see it lost. */
-#ifdef PCPU_X86_DELAY
-#define PCPU_X86_EQUAL "cmpl %%eax, %%eax\n\t" /* the flags that the delay may have spoiled */
-#else
+#ifndef PCPU_X86_DELAY
 #define PCPU_X86_DELAY ""
-#define PCPU_X86_EQUAL ""
 #endif
 #ifndef PCPU_X86_ARM
 #define PCPU_X86_ARM "movq %%rax, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"
@@ -70,11 +68,11 @@ PCPU_END_DECLS
 
 /*
  * Descriptor (label 3: version, flags, start, length, abort address), the abort handler's landing (label 4,
- * right behind the signature that the kernel demands, made to disassemble as ud1), and the arming.
- * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them
- * along. Clobbers rax. `abort` is where the landing jumps to.
+ * right behind the signature that the kernel demands, made to disassemble as ud1); rax = the descriptor.
+ * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them along.
+ * `abort` is where the landing jumps to.
  */
-#define PCPU_X86_SECTION_BEGIN(abort)                                                                        \
+#define PCPU_X86_SECTION(abort)                                                                              \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                                \
 	".balign 32\n"                                                                                       \
 	"3:\t.long 0, 0\n\t"                                                                                 \
@@ -85,7 +83,10 @@ PCPU_END_DECLS
 	".long 0x53053053\n"                                                                                 \
 	"4:\tjmp " abort "\n\t"                                                                              \
 	".popsection\n\t"                                                                                    \
-	"leaq 3b(%%rip), %%rax\n\t" PCPU_X86_ARM "1:\n\t"
+	"leaq 3b(%%rip), %%rax\n\t"
+
+/* The same, armed. Clobbers rax. */
+#define PCPU_X86_SECTION_BEGIN(abort) PCPU_X86_SECTION(abort) PCPU_X86_ARM "1:\n\t"
 
 /* rax = cpu_id; leave for `no_cpu` unless it is below the 32-bit limit at `limit`. */
 #define PCPU_X86_LOAD_CPU(limit, no_cpu)                                                                     \
@@ -93,31 +94,45 @@ PCPU_END_DECLS
 	"cmpl " limit ", %%eax\n\t"                                                                          \
 	"jae " no_cpu "\n\t"
 
+/* rax = this CPU's slot of the counter, out of its CPU id in rax. */
+#define PCPU_X86_FIND_SLOT                                                                                   \
+	"imulq %c[stride](%[ctr]), %%rax\n\t"                                                                \
+	"addq %c[slots](%[ctr]), %%rax\n\t"
+
+/* The operands that sections on counters have in common. */
+#define PCPU_X86_COUNTER_OPERANDS(c, n)                                                                      \
+	[ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                               \
+		[slots] "i"(offsetof(struct pcpu_counter, slots)),                                           \
+		[stride] "i"(offsetof(struct pcpu_counter, stride)),                                         \
+		[fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                                 \
+		[bias] "i"(offsetof(struct pcpu_counter, bias))
+
+/* From behind the section's start to its end: all that an add is. */
+#define PCPU_X86_COUNTER_ADD_BODY(no_cpu, no_fit)                                                            \
+	PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", no_cpu)                                                  \
+	PCPU_X86_FIND_SLOT                                                                                   \
+	"movq %c[bias](%[ctr]), %%rcx\n\t"                                                                   \
+	"movq (%%rax), %%rdx\n\t"                                                                            \
+	"leaq (%%rcx, %%rcx), %%r8\n\t"                                                                      \
+	"addq %[amount], %%rdx\n\t"                                                                          \
+	"addq %%rdx, %%rcx\n\t"                                                                              \
+	"subq 8(%%rax), %%rcx\n\t"                                                                           \
+	"cmpq %%r8, %%rcx\n\t"                                                                               \
+	"ja " no_fit "\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rax)\n"                                           \
+	"2:\n\t"
+
+#define PCPU_X86_COUNTER_ADD_CLOBBERS "rax", "rcx", "rdx", "r8", "memory", "cc"
+
 /*
  * Add n to the slot of this CPU. The caller has seen pcpu_rseq_offset not to be 0. Leaves for one of three
  * labels when that was not done; the rest of the arguments is the list of these labels, each once.
  */
 #define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \
 	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                \
-			     PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "%l[" #no_cpu "]") /* */            \
-		     "imulq %c[stride](%[ctr]), %%rax\n\t"                                                   \
-		     "addq %c[slots](%[ctr]), %%rax\n\t"                                                     \
-		     "movq (%%rax), %%rdx\n\t"                                                               \
-		     "movq %c[bias](%[ctr]), %%rcx\n\t"                                                      \
-		     "subq 8(%%rax), %%rcx\n\t"                                                              \
-		     "addq %[amount], %%rdx\n\t"                                                             \
-		     "addq %%rdx, %%rcx\n\t"                                                                 \
-		     "cmpq %c[span](%[ctr]), %%rcx\n\t"                                                      \
-		     "ja %l[" #no_fit "]\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rax)\n"                         \
-		     "2:\n\t" PCPU_X86_DISARM                                                                \
+			     PCPU_X86_COUNTER_ADD_BODY("%l[" #no_cpu "]", "%l[" #no_fit "]") PCPU_X86_DISARM \
 		     : /* no outputs: compilers before gcc 11 have none here */                              \
-		     : [ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                \
-		       [slots] "i"(offsetof(struct pcpu_counter, slots)),                                    \
-		       [stride] "i"(offsetof(struct pcpu_counter, stride)),                                  \
-		       [fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                          \
-		       [bias] "i"(offsetof(struct pcpu_counter, bias)),                                      \
-		       [span] "i"(offsetof(struct pcpu_counter, span))                                       \
-		     : "rax", "rcx", "rdx", "memory", "cc"                                                   \
+		     : PCPU_X86_COUNTER_OPERANDS(c, n)                                                       \
+		     : PCPU_X86_COUNTER_ADD_CLOBBERS                                                         \
 		     : __VA_ARGS__)
 
 /*
@@ -140,57 +155,67 @@ PCPU_END_DECLS
 	"jmp 6f\n\t"                                                                                         \
 	".popsection\n"
 
-/* rax = slot, rcx = address of the value, then the add; the nop keeps load and add apart (see above). */
-#define PCPU_X86_NODE_COMMIT                                                                                 \
-	"imulq %c[stride](%[node]), %%rax\n\t"                                                               \
-	"addq %c[slots](%[node]), %%rax\n\t"                                                                 \
-	"leaq 8(%%rax, %[stat], 8), %%rcx\n\t"                                                               \
-	"movq (%%rcx), %%rdx\n\t"                                                                            \
-	"nop\n\t"                                                                                            \
-	"addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rcx)\n"                                   \
-	"2:\n\t" PCPU_X86_DISARM
-
 #define PCPU_X86_NODE_FIELDS                                                                                 \
 	[slots] "i"(offsetof(struct pcpu_node_fast, slots)),                                                 \
 		[stride] "i"(offsetof(struct pcpu_node_fast, stride)),                                       \
 		[fast_slots] "i"(offsetof(struct pcpu_node_fast, fast_slots)),                               \
 		[epoch] "i"(offsetof(struct pcpu_node_fast, epoch))
 
+/*
+ * rax = slot. The compiler picks the other registers, so that the function form need not move its arguments
+ * out of the way. The nop keeps the load and the add apart (see above).
+ */
 #define PCPU_X86_NODE_ADD(fast, index, n, slot, unnoticed)                                                   \
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f")     \
-				 PCPU_X86_NODE_COMMIT /* */                                                  \
-			 "movq %c[epoch](%[node]), %%rcx\n\t"                                                \
-			 "cmpq (%%rax), %%rcx\n" PCPU_X86_NODE_FAILED "6:\n\t"                               \
-			 : "=@ccne"(unnoticed), "=&a"(slot)                                                  \
-			 : [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),      \
-			   [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                 \
-			 : "rcx", "rdx", "memory")
+	do {                                                                                                 \
+		uint64_t pcpu_sum, pcpu_at;                                                                  \
+                                                                                                             \
+		__asm__ volatile(                                                                            \
+			PCPU_X86_SECTION_BEGIN("5f")                                                         \
+				PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f") /* */                     \
+			"imulq %c[stride](%[node]), %%rax\n\t"                                               \
+			"addq %c[slots](%[node]), %%rax\n\t"                                                 \
+			"leaq 8(%%rax, %[stat], 8), %[at]\n\t"                                               \
+			"movq (%[at]), %[sum]\n\t"                                                           \
+			"nop\n\t"                                                                            \
+			"addq %[amount], %[sum]\n\t" PCPU_X86_DELAY "movq %[sum], (%[at])\n"                 \
+			"2:\n\t" PCPU_X86_DISARM "movq %c[epoch](%[node]), %[sum]\n\t"                       \
+			"cmpq (%%rax), %[sum]\n" PCPU_X86_NODE_FAILED "6:\n\t"                               \
+			: "=@ccne"(unnoticed), "=&a"(slot), [sum] "=&r"(pcpu_sum), [at] "=&r"(pcpu_at)       \
+			: [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),       \
+			  [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                  \
+			: "memory");                                                                         \
+	} while (0)
 
-/* The same without the look at the epoch, and the CPU as well. */
-#define PCPU_X86_NODE_FIRST(fast, index, n, slot, cpu)                                                       \
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU(                                     \
-				 "%c[fast_slots](%[node])",                                                  \
-				 "5f") "movl %%eax, %[id]\n\t" PCPU_X86_NODE_COMMIT PCPU_X86_NODE_FAILED     \
-				       "6:\n\t"                                                              \
-			 : [id] "=&r"(cpu), "=&a"(slot)                                                      \
-			 : [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),      \
-			   [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                 \
-			 : "rcx", "rdx", "memory", "cc")
+/* The CPU that this thread runs on, at some moment: to compute the address of a slot from. */
+#define PCPU_X86_CURRENT_CPU(cpu)                                                                            \
+	__asm__ volatile("movl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]"                                      \
+			 : [id] "=r"(cpu)                                                                    \
+			 : [off] "r"(PCPU_X86_OFFSET))
 
-/* One more on the slot of `cpu`, unless this thread has moved. */
-#define PCPU_X86_NODE_NEXT(slot, cpu, index, n, moved)                                                       \
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */                                                  \
-			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"                                  \
-			 "jne 6f\n\t"                                                                        \
-			 "leaq 8(%[at], %[stat], 8), %%rcx\n\t"                                              \
-			 "movq (%%rcx), %%rdx\n\t"                                                           \
-			 "nop\n\t"                                                                           \
-			 "leaq (%%rdx, %[amount]), %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rcx)\n"         \
-			 "2:\n\t" PCPU_X86_DISARM PCPU_X86_EQUAL PCPU_X86_NODE_FAILED "6:\n\t"               \
-			 : "=@ccne"(moved)                                                                   \
-			 : [at] "r"(slot), [id] "r"(cpu), [off] "r"(PCPU_X86_OFFSET),                        \
-			   [stat] "r"((uint64_t)(index)), [amount] "r"((int64_t)(n))                         \
-			 : "rax", "rcx", "rdx", "memory")
+/*
+ * Add n to `value`, a word in a slot of `cpu`, without a look at the epoch:
+ *
+ *	     A.rseq_cs = &descriptor
+ *	start:	if (A.cpu_id != cpu) goto moved
+ *	     value += n				the commit
+ *	end:
+ *
+ * Leaves for `moved` with nothing done when this thread runs elsewhere by now, or was interrupted. The word's
+ * address must be one plain register (see above).
+ */
+#define PCPU_X86_NODE_ADD_AT(value, cpu, n, moved)                                                           \
+	__asm__ goto(                                                                                        \
+		PCPU_X86_SECTION_BEGIN("%l[" #moved "]") /* */                                               \
+		"cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"                                           \
+		"jne %l[" #moved "]\n\t"                                                                     \
+		"movq %[word], %%rdx\n\t"                                                                    \
+		"nop\n\t"                                                                                    \
+		"addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, %[word]\n"                           \
+		"2:\n\t" PCPU_X86_DISARM                                                                     \
+		: /* no outputs: compilers before gcc 11 have none here; "memory" says that it is written */ \
+		: [word] "m"(value), [id] "r"(cpu), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n))  \
+		: "rax", "rdx", "memory", "cc"                                                               \
+		: moved)
 
 /*
  * A limit's section (L the limit). A slot is {total, generation, ceiling, epoch}; ceiling - total is the stock:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# The rest of test.sh --long, which reads this: the same tests longer, and in other builds. What a machine cannot
+# build at all is said and left out; what it builds must pass.
+
+have() {
+	command -v "$1" >/dev/null && return
+	echo "== no $1 here: left out"
+	return 1
+}
+
+# Minutes of stress: every program with ten times the work, twice, and more random input for the reference.
+PCPU_TEST_SCALE=10
+export PCPU_TEST_SCALE
+run build-test --suite program --timeout-multiplier 10 --repeat 2
+for seed in 1 2 3 $(od -An -N4 -tu4 /dev/urandom); do
+	PCPU_TEST_SEED=$seed
+	export PCPU_TEST_SEED
+	run build-test --timeout-multiplier 10 "reference rseq" "reference atomic"
+done
+unset PCPU_TEST_SEED
+
+# The races wide open for longer. The mutants' variants set their own scale.
+unset PCPU_TEST_SCALE
+run build-test --suite variant --repeat 5
+
+# AddressSanitizer cannot put its shadow where address space is refused, and leaks count as failures.
+build build-asan --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dbench=disabled &&
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run build-asan --timeout-multiplier 5
+
+PCPU_TEST_SCALE=-10
+export PCPU_TEST_SCALE
+build build-tsan --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false -Dbench=disabled &&
+	TSAN_OPTIONS=die_after_fork=0:halt_on_error=1 run build-tsan --timeout-multiplier 5
+
+# valgrind knows no rseq: the fallback. The unit tests without criterion, whose runner it would follow.
+PCPU_TEST_SCALE=-100
+have valgrind && build build-valgrind --buildtype=debugoptimized -Dcriterion=disabled -Dbench=disabled &&
+	run build-valgrind --timeout-multiplier 20 --suite unit --suite program \
+		--wrapper "valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes"
+
+PCPU_TEST_SCALE=-20
+have aarch64-linux-gnu-gcc && have qemu-aarch64 &&
+	build build-aarch64 --buildtype=debugoptimized --cross-file scripts/cross/aarch64.ini -Dfull=false &&
+	run build-aarch64 --timeout-multiplier 20
+unset PCPU_TEST_SCALE
+
+have musl-gcc &&
+	CC=musl-gcc build build-musl --buildtype=debugoptimized -Dfull=false -Dcriterion=disabled &&
+	run build-musl --timeout-multiplier 5
+
+have clang &&
+	CC=clang build build-clang --buildtype=release -Dbench=disabled &&
+	run build-clang --timeout-multiplier 5 --suite unit --suite program --suite variant
