@@ -11,8 +11,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,6 +27,15 @@
 #include "limit/ledger.h"
 #include "tap.h"
 #include "tools.h"
+
+/* Some C libraries come without the kernel's headers. */
+#if __has_include(<linux/seccomp.h>)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#define HAVE_FILTERS 1
+#else
+#define HAVE_FILTERS 0
+#endif
 
 static unsigned cpus;
 static int stop;
@@ -114,8 +121,8 @@ static void exactly(unsigned depth)
 		for (unsigned d = depth; d-- > 0;)
 			unmake(levels[d]);
 	}
-	tap_ok(wrong == 0, "exactly, depth %u: %ld of %ld rounds in which not 1000 of 8000 got in", depth, wrong,
-	       rounds);
+	tap_ok(wrong == 0, "exactly, depth %u: %ld of %ld rounds in which not 1000 of 8000 got in", depth,
+	       wrong, rounds);
 }
 
 /* ---- holder of 10 of 10 gives one back while seven others try ---- */
@@ -143,7 +150,8 @@ static void get_one(unsigned number, void *arg)
 			/* The barrier comes after the uncharge: who still tries then must find it. */
 			if (got_in == 0)
 				got_in = pcpu_limit_try_charge(the_limit, 1, NULL);
-			*wrong += got_in != 1 || pcpu_limit_usage(the_limit) != 10 || pcpu_limit_try_charge(the_limit, 1, NULL);
+			*wrong += got_in != 1 || pcpu_limit_usage(the_limit) != 10 ||
+				  pcpu_limit_try_charge(the_limit, 1, NULL);
 			got_in = 0;
 		}
 	}
@@ -238,8 +246,8 @@ static void never_refused(int64_t amount, uint32_t batch, bool beside)
 	set_stop(1);
 	if (beside)
 		crew_wait(&bigs);
-	tap_ok(w.refused == 0, "never refused, amounts to %lld, batch %u%s: %lld refusals", (long long)amount, batch,
-	       beside ? ", big failures beside" : "", (long long)w.refused);
+	tap_ok(w.refused == 0, "never refused, amounts to %lld, batch %u%s: %lld refusals", (long long)amount,
+	       batch, beside ? ", big failures beside" : "", (long long)w.refused);
 	tap_ok(w.over == 0 && pcpu_limit_peak(root) <= w.max, "never over: %lld times, peak %lld of %lld",
 	       (long long)w.over, (long long)pcpu_limit_peak(root), (long long)w.max);
 	pcpu_limit_drain(root);
@@ -306,8 +314,8 @@ static void flow_through(unsigned number, void *arg)
 	while (__atomic_load_n(&f->uncharged, __ATOMIC_RELAXED) < f->wanted) {
 		int64_t queued = __atomic_load_n(&f->queue, __ATOMIC_ACQUIRE);
 
-		if (queued > 0 && __atomic_compare_exchange_n(&f->queue, &queued, queued - 1, false, __ATOMIC_ACQ_REL,
-							      __ATOMIC_RELAXED)) {
+		if (queued > 0 && __atomic_compare_exchange_n(&f->queue, &queued, queued - 1, false,
+							      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			pcpu_limit_uncharge(the_limit, 1);
 			add(&f->uncharged, 1);
 		} else if (queued == 0) {
@@ -324,7 +332,8 @@ static void across_cpus(int64_t max)
 	the_limit = make(root, PCPU_LIMIT_MAX, 64);
 	run_threads(4, flow_through, &f);
 	pcpu_limit_drain(root);
-	tap_ok(f.over == 0 && pcpu_limit_usage(root) == 0 && taken(root) == 0 && pcpu_limit_underflows(the_limit) == 0,
+	tap_ok(f.over == 0 && pcpu_limit_usage(root) == 0 && taken(root) == 0 &&
+		       pcpu_limit_underflows(the_limit) == 0,
 	       "across CPUs: %lld units through %lld", (long long)f.wanted, (long long)max);
 	unmake(the_limit);
 	unmake(root);
@@ -344,7 +353,8 @@ static void live_in_zoo(unsigned number, void *arg)
 	uint64_t random = number + 77;
 
 	for (long i = scaled(3000); i > 0; i--) {
-		struct pcpu_limit *leaf = make(z->mids[next_random(&random) % 3], i % 3 ? PCPU_LIMIT_MAX : 200, 32);
+		struct pcpu_limit *leaf =
+			make(z->mids[next_random(&random) % 3], i % 3 ? PCPU_LIMIT_MAX : 200, 32);
 		int64_t held = 0, n;
 
 		for (int k = 0; k < 60; k++) {
@@ -508,7 +518,8 @@ static void signals(void)
 	set_stop(1);
 	crew_wait(&crew);
 	pcpu_limit_drain(root);
-	tap_ok(kept_out == 0, "signals: %lld refusals in %lld handlers", (long long)kept_out, (long long)handled);
+	tap_ok(kept_out == 0, "signals: %lld refusals in %lld handlers", (long long)kept_out,
+	       (long long)handled);
 	tap_ok(taken(root) == 0 && pcpu_limit_underflows(the_limit) == 0, "signals: nothing left");
 }
 
@@ -586,6 +597,7 @@ static void forks(void)
 
 static int filtered(void)
 {
+#if HAVE_FILTERS
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
@@ -605,16 +617,21 @@ static int filtered(void)
 		pcpu_limit_uncharge(the_limit, 1000);
 	}
 	return pcpu_limit_drain(the_limit) || pcpu_limit_destroy(the_limit);
+#else
+	return 77;
+#endif
 }
 
 static void sandbox(void)
 {
-	int status = -1;
-	pid_t pid = fork();
+	int status = 77 << 8;
+	/* A filter acts on the machine's calls, not on those that an emulator sees. */
+	pid_t pid = getenv("PCPU_TEST_EMULATED") ? -1 : fork();
 
 	if (pid == 0)
 		_exit(filtered());
-	waitpid(pid, &status, 0);
+	if (pid > 0)
+		waitpid(pid, &status, 0);
 	if (status == 77 << 8)
 		tap_skip("membarrier filtered", "no filters here");
 	else

@@ -35,7 +35,7 @@ struct pcpu_region;
  * part of the ABI.
  */
 struct pcpu_limit {
-	int64_t slots;	     /* distance from here to the slot of CPU 0; that of CPU i lies i * stride bytes further */
+	int64_t slots; /* distance from here to the slot of CPU 0; that of CPU i lies i * stride bytes further */
 	uint64_t stride;     /* bytes */
 	uint32_t fast_slots; /* CPU ids below this may use the fast path */
 	uint32_t flags;
@@ -46,9 +46,9 @@ struct pcpu_limit {
 
 /** How to make a limit. NULL in place of the struct, and zero in any field but max, mean the default. */
 struct pcpu_limit_attr {
-	size_t size;		    /**< sizeof(struct pcpu_limit_attr) */
-	int64_t max;		    /**< the ceiling, units; 0 allows nothing; PCPU_LIMIT_MAX: none */
-	uint32_t batch;		    /**< largest stock per CPU, units; 0: automatic, max(64, 2 * CPUs online) */
+	size_t size;	/**< sizeof(struct pcpu_limit_attr) */
+	int64_t max;	/**< the ceiling, units; 0 allows nothing; PCPU_LIMIT_MAX: none */
+	uint32_t batch; /**< largest stock per CPU, units; 0: automatic, max(64, 2 * CPUs online) */
 	struct pcpu_region *region; /**< where the slots live; NULL: the parent's, or the default region */
 	const char *name;	    /**< for shared regions; ignored in a private one */
 };

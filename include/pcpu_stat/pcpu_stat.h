@@ -12,11 +12,8 @@
 
 #include <pcpu_stat/counter.h>
 #include <pcpu_stat/cpu.h>
-<<<<<<< HEAD
-#include <pcpu_stat/limit.h>
-=======
 #include <pcpu_stat/export.h>
->>>>>>> main
+#include <pcpu_stat/limit.h>
 #include <pcpu_stat/placement.h>
 #include <pcpu_stat/region.h>
 #include <pcpu_stat/tree.h>

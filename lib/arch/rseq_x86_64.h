@@ -111,19 +111,20 @@ static inline bool pcpu_x86_limit_close(char *slot, uint32_t cpu, uint64_t gener
 	uint64_t sum;
 	uint32_t failed = 1;
 
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */
-			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[cpu]\n\t"
-			 "jne 5f\n\t"
-			 "cmpq 8(%[slot]), %[generation]\n\t"
-			 "jb 5f\n\t"
-			 "movq (%[slot]), %[sum]\n\t"
-			 "movq %[generation], 8(%[slot])\n\t" PCPU_X86_DELAY "movq $0, 24(%[slot])\n"
-			 "2:\n\t"
-			 "xorl %[failed], %[failed]\n"
-			 "5:\n\t" PCPU_X86_DISARM
-			 : [sum] "=&r"(sum), [failed] "+&r"(failed)
-			 : [slot] "r"(slot), [off] "r"(PCPU_X86_OFFSET), [cpu] "r"(cpu), [generation] "r"(generation)
-			 : "rax", "rcx", "memory", "cc");
+	__asm__ volatile(
+		PCPU_X86_SECTION_BEGIN("5f") /* */
+		"cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[cpu]\n\t"
+		"jne 5f\n\t"
+		"cmpq 8(%[slot]), %[generation]\n\t"
+		"jb 5f\n\t"
+		"movq (%[slot]), %[sum]\n\t"
+		"movq %[generation], 8(%[slot])\n\t" PCPU_X86_DELAY "movq $0, 24(%[slot])\n"
+		"2:\n\t"
+		"xorl %[failed], %[failed]\n"
+		"5:\n\t" PCPU_X86_DISARM
+		: [sum] "=&r"(sum), [failed] "+&r"(failed)
+		: [slot] "r"(slot), [off] "r"(PCPU_X86_OFFSET), [cpu] "r"(cpu), [generation] "r"(generation)
+		: "rax", "rcx", "memory", "cc");
 	if (failed)
 		return false;
 	*total = (int64_t)sum;

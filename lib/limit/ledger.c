@@ -139,8 +139,8 @@ uint64_t ledger_begin(struct ledger *ledger)
 	return number;
 }
 
-bool ledger_step(struct ledger *ledger, uint64_t number, enum ledger_kind kind, struct limit *limit, unsigned cpu,
-		 int64_t n)
+bool ledger_step(struct ledger *ledger, uint64_t number, enum ledger_kind kind, struct limit *limit,
+		 unsigned cpu, int64_t n)
 {
 	struct pcpu_pair turn = pcpu_pair_load(&ledger->turn), operand = pcpu_pair_load(&ledger->operand);
 
@@ -167,5 +167,6 @@ void ledger_invalidate(struct ledger *ledger)
 	uint64_t number = ledger_begin(ledger);
 
 	/* If somebody else moved it, that does as well. */
-	__atomic_compare_exchange_n(&ledger->turn.tag, &number, number + 2, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&ledger->turn.tag, &number, number + 2, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_RELAXED);
 }

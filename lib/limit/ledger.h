@@ -75,12 +75,13 @@ struct limit {
 	uint64_t next_free;
 	struct pcpu_region *region;
 	/* Written by slow paths of all CPUs. */
-	struct pcpu_pair usage __attribute__((aligned(PCPU_LINE_PAIR))); /* ledger: here and below, stocks too */
-	struct pcpu_pair own; /* ledger: this limit alone, stocks too */
-	struct pcpu_pair peak; /* ledger: the highest usage */
-	uint64_t thawed;      /* ledger: the last step that allowed stocks here or below */
-	uint64_t quiet;	      /* stocks here and below were all taken back in a pass that began at this number */
-	uint64_t pressed;     /* the last number at which a charge did not fit here */
+	struct pcpu_pair usage
+		__attribute__((aligned(PCPU_LINE_PAIR))); /* ledger: here and below, stocks too */
+	struct pcpu_pair own;				  /* ledger: this limit alone, stocks too */
+	struct pcpu_pair peak;				  /* ledger: the highest usage */
+	uint64_t thawed;  /* ledger: the last step that allowed stocks here or below */
+	uint64_t quiet;	  /* stocks here and below were all taken back in a pass that began at this number */
+	uint64_t pressed; /* the last number at which a charge did not fit here */
 	int64_t failures;
 	uint64_t underflows;
 };
@@ -96,7 +97,7 @@ struct ledger {
 	uint64_t lock __attribute__((aligned(PCPU_LINE_PAIR))); /* the process that holds it, 0: nobody */
 	uint64_t free;						/* a list of destroyed limits, by next_free */
 	uint64_t reused; /* how often one of them was given out again */
-	uint32_t used;						/* limits that were ever made */
+	uint32_t used;	 /* limits that were ever made */
 	uint32_t handles;
 };
 
@@ -119,8 +120,8 @@ bool ledger_holds(struct ledger *ledger, uint64_t number);
  * Do the step at @number, if nothing has happened since it was taken: true, and it is done. Its own number, which
  * the words carry, is @number + 1.
  */
-bool ledger_step(struct ledger *ledger, uint64_t number, enum ledger_kind kind, struct limit *limit, unsigned cpu,
-		 int64_t n);
+bool ledger_step(struct ledger *ledger, uint64_t number, enum ledger_kind kind, struct limit *limit,
+		 unsigned cpu, int64_t n);
 
 /* No step that was decided on before this call begins after it. */
 void ledger_invalidate(struct ledger *ledger);

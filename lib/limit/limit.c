@@ -81,20 +81,21 @@
 
 _Static_assert(sizeof(struct pcpu_limit) == 64, "part of the ABI");
 _Static_assert(offsetof(struct pcpu_limit, slots) == 0 && offsetof(struct pcpu_limit, stride) == 8 &&
-		       offsetof(struct pcpu_limit, fast_slots) == 16 && offsetof(struct pcpu_limit, batch) == 24 &&
-		       offsetof(struct pcpu_limit, epoch) == 32,
+		       offsetof(struct pcpu_limit, fast_slots) == 16 &&
+		       offsetof(struct pcpu_limit, batch) == 24 && offsetof(struct pcpu_limit, epoch) == 32,
 	       "part of the ABI");
 _Static_assert(sizeof(struct limit) == LIMIT_BYTES, "limits lie side by side");
-_Static_assert(offsetof(struct limit, usage) == PCPU_LINE_PAIR, "what everybody writes is apart from what charges read");
+_Static_assert(offsetof(struct limit, usage) == PCPU_LINE_PAIR,
+	       "what everybody writes is apart from what charges read");
 _Static_assert(sizeof(struct limit_slot) == 32 && sizeof(struct limit_grant) == sizeof(struct limit_slot),
 	       "a grant lies in the shadow of its slot");
 _Static_assert(offsetof(struct limit_slot, generation) == 8, "total and generation are a pair");
 
 /* Positions in a ledger are multiples of LIMIT_BYTES in 40 bits; this is what one mapping has room for. */
-#define CAPACITY	 65536u
-#define FIRST		 ((sizeof(struct ledger) + LIMIT_BYTES - 1) / LIMIT_BYTES * LIMIT_BYTES)
-#define AUTO_BATCH_MIN	 64u
-#define AUTO_BATCH_CPU	 2u
+#define CAPACITY       65536u
+#define FIRST	       ((sizeof(struct ledger) + LIMIT_BYTES - 1) / LIMIT_BYTES * LIMIT_BYTES)
+#define AUTO_BATCH_MIN 64u
+#define AUTO_BATCH_CPU 2u
 /* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
 #define SECTION_TRIES 100
 /*
@@ -136,7 +137,8 @@ static int64_t close_pair(struct limit_slot *slot, uint64_t generation)
 		struct pcpu_pair now = pcpu_pair_load(slot_pair(slot));
 
 		if (now.tag >= closed_at(generation) ||
-		    pcpu_pair_replace(slot_pair(slot), now, (struct pcpu_pair){now.value, closed_at(generation)}))
+		    pcpu_pair_replace(slot_pair(slot), now,
+				      (struct pcpu_pair){now.value, closed_at(generation)}))
 			return now.value;
 	}
 }
@@ -335,7 +337,8 @@ static bool open_here(struct limit *l, unsigned cpu, uint64_t epoch, int64_t tot
 {
 #if PCPU_ARCH_SECTIONS
 	if (limit_has_sections(l))
-		return pcpu_x86_limit_open(&l->head, (char *)limit_slot(l, cpu), cpu, epoch, given.value, given.tag, n);
+		return pcpu_x86_limit_open(&l->head, (char *)limit_slot(l, cpu), cpu, epoch, given.value,
+					   given.tag, n);
 #endif
 	(void)epoch; /* a pass closes such a slot itself, which the replacement below notices */
 	return pcpu_pair_replace(slot_pair(limit_slot(l, cpu)), (struct pcpu_pair){total, closed_at(old.tag)},
@@ -374,7 +377,8 @@ static bool charge_refilled(struct limit *l, uint64_t number, int64_t n, int64_t
 	if (!ledger_step(ledger_of(l), number, more ? LEDGER_MOVE : LEDGER_VOID, l, cpu, more))
 		return false;
 	return open_here(l, cpu, epoch, total, given,
-			 (struct pcpu_pair){(int64_t)((uint64_t)given.value + (uint64_t)more), number + 1}, n);
+			 (struct pcpu_pair){(int64_t)((uint64_t)given.value + (uint64_t)more), number + 1},
+			 n);
 }
 
 /* Charge within the stock, as the inline part does: false if that is not possible. */
@@ -407,8 +411,9 @@ static bool charge_stock(struct limit *l, int64_t n)
 		/* Generations are equal while the slot is open (0: never given anything), and then nothing is taken from it. */
 		if (given.tag == 0 || now.tag != given.tag || after < 0 || after > l->head.batch)
 			return false;
-		if (pcpu_pair_replace(slot_pair(slot), now,
-				      (struct pcpu_pair){(int64_t)((uint64_t)now.value + (uint64_t)n), now.tag}))
+		if (pcpu_pair_replace(
+			    slot_pair(slot), now,
+			    (struct pcpu_pair){(int64_t)((uint64_t)now.value + (uint64_t)n), now.tag}))
 			return true;
 	}
 }
@@ -419,8 +424,10 @@ static bool has_slot(const struct limit *l)
 #if PCPU_ARCH_SECTIONS
 	if (limit_has_sections(l))
 		return PCPU_X86_OFFSET != 0 &&
-		       __atomic_load_n(&((const struct pcpu_rseq_area *)(pcpu_thread_pointer() + PCPU_X86_OFFSET))->cpu_id,
-				       __ATOMIC_RELAXED) < nr_slots(l);
+		       __atomic_load_n(
+			       &((const struct pcpu_rseq_area *)(pcpu_thread_pointer() + PCPU_X86_OFFSET))
+					->cpu_id,
+			       __ATOMIC_RELAXED) < nr_slots(l);
 #endif
 	(void)l;
 	return true;
@@ -648,7 +655,8 @@ void pcpu_limit_reset_peak(struct pcpu_limit *limit)
 		struct pcpu_pair usage = pcpu_pair_load(&l->usage), peak = pcpu_pair_load(&l->peak);
 
 		/* A step that began since has put its own number there if it went higher. */
-		if (ledger_holds(ledger_of(l), number) && pcpu_pair_replace(&l->peak, peak, (struct pcpu_pair){usage.value, number}))
+		if (ledger_holds(ledger_of(l), number) &&
+		    pcpu_pair_replace(&l->peak, peak, (struct pcpu_pair){usage.value, number}))
 			return;
 	}
 }
@@ -670,7 +678,8 @@ static void lock(struct ledger *ledger)
 {
 	uint64_t self = (uint64_t)getpid(), holder = 0;
 
-	while (!__atomic_compare_exchange_n(&ledger->lock, &holder, self, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+	while (!__atomic_compare_exchange_n(&ledger->lock, &holder, self, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED)) {
 		if (holder == self) {
 			holder = 0;
 			sched_yield();
@@ -692,18 +701,21 @@ static int map_ledger(struct ledger **ledger)
 {
 	size_t bytes = FIRST + (size_t)CAPACITY * LIMIT_BYTES;
 	int saved = errno;
-	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *map =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (map == MAP_FAILED) {
 		errno = saved;
 		return -ENOMEM;
 	}
-	madvise(map, bytes, MADV_NOHUGEPAGE); /* most of it is never used; fails where there are no huge pages */
+	madvise(map, bytes,
+		MADV_NOHUGEPAGE); /* most of it is never used; fails where there are no huge pages */
 	errno = saved;
 	*ledger = map;
 	(*ledger)->bytes = bytes;
 	(*ledger)->capacity = CAPACITY;
-	(*ledger)->turn.tag = 2; /* so that no step is the number after the generation 0 of a new slot, see closed_at */
+	(*ledger)->turn.tag =
+		2; /* so that no step is the number after the generation 0 of a new slot, see closed_at */
 	return 0;
 }
 
@@ -722,8 +734,8 @@ static void unmap_ledger(struct ledger *ledger)
 			if (grant->given.tag)
 				memset(grant, 0, sizeof(*grant));
 		}
-		pcpu_slots_free(&region->cpu, (char *)limit_slot(l, 0) - region->cpu.base, sizeof(struct limit_slot),
-				sizeof(struct limit_slot));
+		pcpu_slots_free(&region->cpu, (char *)limit_slot(l, 0) - region->cpu.base,
+				sizeof(struct limit_slot), sizeof(struct limit_slot));
 		pcpu_region_close(region);
 	}
 	munmap(ledger, ledger->bytes);
@@ -766,7 +778,8 @@ static int make_place(struct ledger *ledger, struct pcpu_region *region, struct 
 	return 0;
 }
 
-static void link_below(struct ledger *ledger, struct limit *parent, struct limit *l, int64_t max, uint32_t batch)
+static void link_below(struct ledger *ledger, struct limit *parent, struct limit *l, int64_t max,
+		       uint32_t batch)
 {
 	uint64_t number;
 
@@ -792,7 +805,8 @@ static void unlink_from(struct ledger *ledger, struct limit *parent, struct limi
 	store(link, l->next);
 }
 
-int pcpu_limit_create(struct pcpu_limit **limit, struct pcpu_limit *parent, const struct pcpu_limit_attr *attr)
+int pcpu_limit_create(struct pcpu_limit **limit, struct pcpu_limit *parent,
+		      const struct pcpu_limit_attr *attr)
 {
 	struct pcpu_limit_attr a = {.max = PCPU_LIMIT_MAX};
 	struct limit *above = parent ? limit_of(parent) : NULL, *l;

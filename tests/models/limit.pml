@@ -9,10 +9,13 @@
  * the fence; and the order of a pass. When stocks are allowed, and how large they are made, is any choice, so the
  * policy is not part of what is shown.
  *
- * Bounded: two actors with OPS calls each, and so many passes, thaws and refills in each actor's life; what would
- * need more is not looked at.
+ * Bounded: two actors with so many calls, passes, thaws and refills each; what would need more is not looked at.
+ * Each call of the second beside charges and uncharges of the first:
  *
- * Mutants, each of which must be found wrong (see run.sh):
+ * VARIANTS: REFUSED ROOT DRAIN MAX CHARGE
+ *
+ * MUTANTS: NO_FENCE NO_RECHECK NO_INVALIDATE NO_GENERATION NO_PASS NO_CLOSE
+ *
  * NO_FENCE	sections in flight are not aborted before stocks are taken back
  * NO_RECHECK	stocks are taken without looking whether a thaw came since the pass began
  * NO_INVALIDATE	what was decided on before the epoch was odd may still begin
@@ -22,9 +25,33 @@
  */
 #define CPUS	2
 #define ACTORS	2
-#ifndef OPS
-#define OPS 2
+
+/* Calls of the first actor and of the second, and what the second's are. */
+#define SECOND_CHARGES false
+#define SECOND_REFUSED false
+#define SECOND_ROOT    false
+#define SECOND_DRAINS  false
+#define SECOND_SETS    false
+#define CALLS(me)      (me == 0 -> 2 : 1)
+#if defined(REFUSED)
+#undef SECOND_REFUSED
+#define SECOND_REFUSED true
+#elif defined(ROOT)
+#undef SECOND_ROOT
+#define SECOND_ROOT true
+#elif defined(DRAIN)
+#undef SECOND_DRAINS
+#define SECOND_DRAINS true
+#elif defined(MAX)
+#undef SECOND_SETS
+#define SECOND_SETS true
+#else
+#undef SECOND_CHARGES
+#define SECOND_CHARGES true
+#undef CALLS
+#define CALLS(me)      1
 #endif
+
 #define BATCH	 2
 #define ROOT_MAX 2
 #define LEAF_MAX 2
@@ -45,6 +72,8 @@ byte generation[CPUS], slot_epoch[CPUS];
 /* sections in flight: where, and whether something aborted them */
 bool in_section[ACTORS], aborted[ACTORS];
 byte at_cpu[ACTORS];
+
+bool cut; /* an actor wanted more passes than it has: not looked at further */
 
 /* what is charged past the slots */
 short direct_leaf, direct_root;
@@ -116,9 +145,10 @@ inline charge_stock(n)
 inline take_back()
 {
 	atomic {
-		passes > 0;
-		passes--;
-		begun = number
+		if
+		:: passes > 0 -> passes--; begun = number
+		:: else -> cut = true; goto over
+		fi
 	}
 	atomic {
 		if
@@ -429,19 +459,20 @@ proctype actor(bit me)
 	bool fits, stale, done, refused, at_root, refuses_leaf, refuses_root, is_quiet;
 
 	do
-	:: ops < OPS ->
+	:: ops < CALLS(me) ->
 		ops++;
 		if
-		:: try_charge(1); held_leaf = held_leaf + 1 - refused
-		:: me == 1 -> try_charge(2); held_leaf = held_leaf + 2 - 2 * refused
-		:: me == 1 -> at_root = true; try_charge(1); held_root = held_root + 1 - refused
-		:: held_leaf > 0 -> uncharge(1); held_leaf--
-		:: me == 1 && passes > 0 -> take_back()
-		:: me == 1 -> set_max(1)
+		:: me == 0 || SECOND_CHARGES -> try_charge(1); held_leaf = held_leaf + 1 - refused
+		:: me == 0 && held_leaf > 0 -> uncharge(1); held_leaf--
+		:: me == 1 && SECOND_REFUSED -> try_charge(2); held_leaf = held_leaf + 2 - 2 * refused
+		:: me == 1 && SECOND_ROOT -> at_root = true; try_charge(1); held_root = held_root + 1 - refused
+		:: me == 1 && SECOND_DRAINS -> take_back()
+		:: me == 1 && SECOND_SETS -> set_max(1)
 		fi;
 		atomic { at_root = false; done = false; refused = false }
 	:: else -> break
-	od
+	od;
+over:	leave()
 }
 
 /* Where to begin: nothing yet, or a stock of 1 on CPU 0 and one unit charged or not. */
@@ -459,6 +490,6 @@ init {
 	}
 	(_nr_pr == 1);
 	/* The books at rest: usage is what is charged and what lies in stocks. */
-	assert(usage_leaf == TRUTH_LEAF + given[0] - total[0] + given[1] - total[1]);
-	assert(usage_root == usage_leaf + direct_root)
+	assert(cut || usage_leaf == TRUTH_LEAF + given[0] - total[0] + given[1] - total[1]);
+	assert(cut || usage_root == usage_leaf + direct_root)
 }
