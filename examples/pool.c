@@ -3,10 +3,10 @@
  * @file pool.c
  * A memory-budget server: tenants under groups under a total, each with a limit of its own.
  *
- * Workers allocate blocks for tenants chosen at random and put them into mailboxes; whoever finds a block in the
- * mailbox frees it, so blocks are freed by other threads, on other CPUs, than those that allocated them. Every
- * block is charged to its tenant, hence to the tenant's group and to the total, before it is allocated. All
- * together want more than there is: which level refuses is shown while it runs.
+ * Workers allocate blocks for tenants chosen at random and put them into mailboxes; whoever finds a block in
+ * the mailbox frees it, so blocks are freed by other threads, on other CPUs, than those that allocated them.
+ * Every block is charged to its tenant, hence to the tenant's group and to the total, before it is allocated.
+ * All together want more than there is: which level refuses is shown while it runs.
  *
  * At the end all blocks are freed, and the program proves that the books were right, or exits with 1:
  *
@@ -233,7 +233,7 @@ static bool prove(const struct worker *workers, unsigned n)
 		}
 	}
 	printf("%" PRId64 " blocks, peak of the total %.1f MiB; at every limit usage 0, peak within max, "
-			  "refusals as workers met them:\n",
+	       "refusals as workers met them:\n",
 	       sum.blocks, mib(pcpu_limit_peak(total)));
 	if (sum.no_memory)
 		printf("  (%" PRId64 " charges taken back because malloc had no memory)\n", sum.no_memory);

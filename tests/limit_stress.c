@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits under real threads, signals and forks. I1: no unit lost or twice. I8: never over, never falsely refused.
+ * Limits under real threads, signals and forks. I1: no unit lost or twice. I8: never over, never falsely
+ * refused.
  *
- * How the two are seen from outside: `sure` counts units that are certainly charged (added after the charge came
- * back, taken off before the uncharge), so it may never pass max. And where the threads together never want more
- * than max, no charge may be refused.
+ * How the two are seen from outside: `sure` counts units that are certainly charged (added after the charge
+ * came back, taken off before the uncharge), so it may never pass max. And where the threads together never
+ * want more than max, no charge may be refused.
  *
  *	limit_stress		all of it
  *	limit_stress no-fence	with a membarrier that does nothing: succeeds when that is noticed
@@ -646,8 +647,8 @@ static long no_membarrier(int command)
 }
 
 /*
- * Fill up until refused, which takes all stocks back while the others are in the middle of using theirs, and empty
- * again. A section that goes on with a stock that was taken from it brings usage above max.
+ * Fill up until refused, which takes all stocks back while the others are in the middle of using theirs, and
+ * empty again. A section that goes on with a stock that was taken from it brings usage above max.
  */
 static void fill_and_empty(unsigned number, void *arg)
 {

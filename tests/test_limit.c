@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * limit: what each call promises, on machines of our making where a test decides on which CPU it runs.
- * Invariants: I1 (nothing lost or twice), I8 (never over, never falsely refused), I9 (no set-up, odd CPU ids).
- * What needs real threads is in limit_stress.c.
+ * Invariants: I1 (nothing lost or twice), I8 (never over, never falsely refused), I9 (no set-up, odd CPU
+ * ids). What needs real threads is in limit_stress.c.
  */
 #define _GNU_SOURCE
 #include "unit.h"

@@ -3,15 +3,15 @@
  * @file limit.h
  * Limits: usage with a ceiling at every level of a hierarchy.
  *
- * A limit has a parent or is a root. What is charged to it is charged to every limit from it to the root, and a
- * charge that asks first (try_charge) goes through at all of them or changes nothing. The common case touches
- * only memory of the CPU it runs on: each limit keeps a small stock of units per CPU that have been taken from
- * all levels already, and a charge or uncharge within the stock costs what adding to a counter costs, at any
- * depth.
+ * A limit has a parent or is a root. What is charged to it is charged to every limit from it to the root, and
+ * a charge that asks first (try_charge) goes through at all of them or changes nothing. The common case
+ * touches only memory of the CPU it runs on: each limit keeps a small stock of units per CPU that have been
+ * taken from all levels already, and a charge or uncharge within the stock costs what adding to a counter
+ * costs, at any depth.
  *
  * This is the shape of the kernel's page_counter and its per-CPU stock. Unlike there, usage never passes max
- * for an instant, a refusal never comes from units that sit unused in another CPU's stock, a charge that fails
- * at one level is never seen at another, and usage counts what is charged, not what is stocked.
+ * for an instant, a refusal never comes from units that sit unused in another CPU's stock, a charge that
+ * fails at one level is never seen at another, and usage counts what is charged, not what is stocked.
  */
 #ifndef PCPU_STAT_LIMIT_H
 #define PCPU_STAT_LIMIT_H
@@ -31,12 +31,12 @@ struct pcpu_region;
 
 /**
  * A limit, as far as charging code that is compiled into the caller reads it: written when the limit is made,
- * and when its stocks are taken back. The contents belong to the library, which alone makes these; offsets are
- * part of the ABI.
+ * and when its stocks are taken back. The contents belong to the library, which alone makes these; offsets
+ * are part of the ABI.
  */
 struct pcpu_limit {
-	int64_t slots; /* distance from here to the slot of CPU 0; that of CPU i lies i * stride bytes further */
-	uint64_t stride;     /* bytes */
+	int64_t slots;	 /* from here to the slot of CPU 0, bytes; that of CPU i lies i * stride further */
+	uint64_t stride; /* bytes */
 	uint32_t fast_slots; /* CPU ids below this may use the fast path */
 	uint32_t flags;
 	int64_t batch;	/* no stock is larger, units */
@@ -95,8 +95,8 @@ PCPU_API int pcpu_limit_open(struct pcpu_limit **limit, struct pcpu_region *regi
 PCPU_API int pcpu_limit_destroy(struct pcpu_limit *limit);
 
 /**
- * Give the handle up and leave the limit, with its usage, to its parent. In a private region it can then not be
- * reached any more; its memory goes when the hierarchy's last handle is given up or destroyed.
+ * Give the handle up and leave the limit, with its usage, to its parent. In a private region it can then not
+ * be reached any more; its memory goes when the hierarchy's last handle is given up or destroyed.
  *
  * Context: any thread; not a signal handler. Cost: a few loads; system calls for the last handle.
  */
@@ -120,8 +120,9 @@ PCPU_API void pcpu_limit_close(struct pcpu_limit *limit);
  * @return true if charged
  *
  * Context: any thread, signal handler, inside malloc, after fork. Cost: about that of pcpu_counter_add within
- * the stock, at any depth. Without the stock an atomic operation per level and three more; on a refusal, unless
- * stocks have been void since the last, one expedited membarrier and a walk over the slots below the limit.
+ * the stock, at any depth. Without the stock an atomic operation per level and three more; on a refusal,
+ * unless stocks have been void since the last, one expedited membarrier and a walk over the slots below the
+ * limit.
  */
 PCPU_LIMIT_UPDATE bool pcpu_limit_try_charge(struct pcpu_limit *limit, int64_t n, struct pcpu_limit **failed);
 
@@ -140,9 +141,9 @@ PCPU_LIMIT_UPDATE void pcpu_limit_charge(struct pcpu_limit *limit, int64_t n);
 /**
  * Take @p n charged units back from a limit and all above it; any thread may uncharge what another charged.
  *
- * Taking more than was charged to this very limit (not to those below it) is an error of the caller: the limit
- * stops at 0 and counts an underflow, at once or when its stocks are next taken back, and its ancestors are
- * only relieved of what it had. So a parent's usage always is its own and that of its children.
+ * Taking more than was charged to this very limit (not to those below it) is an error of the caller: the
+ * limit stops at 0 and counts an underflow, at once or when its stocks are next taken back, and its ancestors
+ * are only relieved of what it had. So a parent's usage always is its own and that of its children.
  *
  * @param limit  the limit
  * @param n      units; 0 and less: nothing
@@ -165,8 +166,8 @@ PCPU_API int pcpu_limit_set_max(struct pcpu_limit *limit, int64_t max);
 
 /**
  * Units charged to the limit and those below it, and not uncharged; units that only lie in a stock do not
- * count. Holds every charge and uncharge that happened before the call; while others are under way it is never
- * negative, nor above max unless `charge` forced it.
+ * count. Holds every charge and uncharge that happened before the call; while others are under way it is
+ * never negative, nor above max unless `charge` forced it.
  *
  * Context: any thread, signal handler, inside malloc, after fork. Cost: O(slots) loads for each limit from
  * here down.
@@ -199,8 +200,8 @@ PCPU_API void pcpu_limit_reset_peak(struct pcpu_limit *limit);
 PCPU_API int64_t pcpu_limit_failures(struct pcpu_limit *limit);
 
 /**
- * How often more was found to have been uncharged from this limit than had been charged to it. Underflows that
- * hide in stocks show after the next drain, several together as one.
+ * How often more was found to have been uncharged from this limit than had been charged to it. Underflows
+ * that hide in stocks show after the next drain, several together as one.
  *
  * Context: any thread, signal handler, inside malloc, after fork. Cost: a load.
  */
@@ -211,8 +212,8 @@ PCPU_API uint64_t pcpu_limit_underflows(struct pcpu_limit *limit);
  *
  * @return 0
  *
- * Context: any thread, signal handler, inside malloc, after fork. Cost: an expedited membarrier, O(slots) loads
- * for each limit from here down, and for each stock what a charge without stock costs.
+ * Context: any thread, signal handler, inside malloc, after fork. Cost: an expedited membarrier, O(slots)
+ * loads for each limit from here down, and for each stock what a charge without stock costs.
  */
 PCPU_API int pcpu_limit_drain(struct pcpu_limit *limit);
 

@@ -2,9 +2,9 @@
 /*
  * A value and the tag of its last change, replaced together by a 16-byte compare-and-swap.
  *
- * Machines: x86-64 (cmpxchg16b, in every one since 2006) and aarch64. The compiler's builtin, so that sanitizers
- * see it; in a function of its own, since x86-64's baseline lacks the instruction and it must not be inlined
- * into code that is compiled for that.
+ * Machines: x86-64 (cmpxchg16b, in every one since 2006) and aarch64. The compiler's builtin, so that
+ * sanitizers see it; in a function of its own, since x86-64's baseline lacks the instruction and it must not
+ * be inlined into code that is compiled for that.
  */
 #ifndef PCPU_LIB_ARCH_PAIR_H
 #define PCPU_LIB_ARCH_PAIR_H
@@ -27,8 +27,8 @@ struct pcpu_pair {
 bool pcpu_pair_replace(struct pcpu_pair *pair, struct pcpu_pair old, struct pcpu_pair new);
 
 /*
- * Both words of one moment, given that a tag never comes back once it was replaced. Acquire: what was written before the pair
- * is seen.
+ * Both words of one moment, given that a tag never comes back once it was replaced. Acquire: what was written
+ * before the pair is seen.
  */
 static inline struct pcpu_pair pcpu_pair_load(const struct pcpu_pair *pair)
 {

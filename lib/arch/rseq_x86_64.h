@@ -103,8 +103,8 @@ static inline enum pcpu_x86_outcome pcpu_x86_counter_settle(const struct pcpu_co
 
 /*
  * Close a limit's slot: no charge or uncharge uses it until it is opened again, and only with a generation
- * younger than @generation. Returns false, with the slot as it was, when aborted, not on @cpu, or when the slot
- * has seen a younger one; else *total is what the slot has charged, which stands still from here on.
+ * younger than @generation. Returns false, with the slot as it was, when aborted, not on @cpu, or when the
+ * slot has seen a younger one; else *total is what the slot has charged, which stands still from here on.
  */
 static inline bool pcpu_x86_limit_close(char *slot, uint32_t cpu, uint64_t generation, int64_t *total)
 {
@@ -132,9 +132,9 @@ static inline bool pcpu_x86_limit_close(char *slot, uint32_t cpu, uint64_t gener
 }
 
 /*
- * Open a closed slot in @epoch with the ceiling that @generation granted, and add @n to its total at once. Returns
- * false when aborted, not on @cpu, when the limit has left that epoch or the slot has seen this generation.
- * The slot may be open then, or closed as if it had been, but nothing was added.
+ * Open a closed slot in @epoch with the ceiling that @generation granted, and add @n to its total at once.
+ * Returns false when aborted, not on @cpu, when the limit has left that epoch or the slot has seen this
+ * generation. The slot may be open then, or closed as if it had been, but nothing was added.
  */
 static inline bool pcpu_x86_limit_open(const struct pcpu_limit *l, char *slot, uint32_t cpu, uint64_t epoch,
 				       int64_t ceiling, uint64_t generation, int64_t n)

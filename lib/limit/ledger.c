@@ -2,7 +2,10 @@
 /* See ledger.h for what this is and why it is right. */
 #include "limit/ledger.h"
 
-/* How often to look whether a rival who wrote the operand goes on: about what a compare-and-swap and a miss take. */
+/*
+ * How often to look whether a rival who wrote the operand goes on: about what a compare-and-swap and a miss
+ * take.
+ */
 #define PATIENCE 64
 
 /* A step as turn holds it. Limits lie at multiples of LIMIT_BYTES. */
@@ -28,7 +31,10 @@ static uint64_t at_of(int64_t step)
 
 bool ledger_holds(struct ledger *ledger, uint64_t number)
 {
-	/* What was read is ordered before this by acquire loads; pairs with the replacement of turn that begins a step. */
+	/*
+	 * What was read is ordered before this by acquire loads; pairs with the replacement of turn that
+	 * begins a step.
+	 */
 	return limit_load(&ledger->turn.tag) == number;
 }
 
@@ -41,7 +47,10 @@ void ledger_raise(uint64_t *word, uint64_t value)
 		;
 }
 
-/* Apply step @number to a pair, once: add @n, or make it @n. False when the step is over: there is nothing more to do. */
+/*
+ * Apply step @number to a pair, once: add @n, or make it @n. False when the step is over: there is nothing
+ * more to do.
+ */
 static bool apply(struct ledger *ledger, uint64_t number, struct pcpu_pair *pair, int64_t n, bool add)
 {
 	for (;;) {
@@ -58,7 +67,10 @@ static bool apply(struct ledger *ledger, uint64_t number, struct pcpu_pair *pair
 	}
 }
 
-/* The usage that step @number left is the peak if it is the highest. Before turn goes on, so that none is missed. */
+/*
+ * The usage that step @number left is the peak if it is the highest. Before turn goes on, so that none is
+ * missed.
+ */
 static bool apply_peak(struct ledger *ledger, uint64_t number, struct limit *limit)
 {
 	for (;;) {

@@ -5,28 +5,29 @@
  *
  * A step moves units between the outside and one account (a limit's own word, or what it has given to a CPU's
  * slot), at every level from there to the root. It takes several words, and no lock: charging must work in a
- * signal handler that interrupted another charge, after a fork, and, once ledgers are shared, beside a process
- * that was killed half way.
+ * signal handler that interrupted another charge, after a fork, and, once ledgers are shared, beside a
+ * process that was killed half way.
  *
- * How: one step at a time, and everybody can finish it. `turn` holds a number and the step of that number. Even:
- * nothing is under way. To begin, a thread writes the amount into `operand` for the next number, then replaces
- * {even, old} by {odd, step} in one compare-and-swap, and then carries the step out: each word involved is a
- * pair of value and the number of the step that last changed it, so {v, t} becomes {v + n, number} unless t is
- * that number already. When all are done, turn goes to the next even number. Whoever finds a step under way
- * does the same first.
+ * How: one step at a time, and everybody can finish it. `turn` holds a number and the step of that number.
+ * Even: nothing is under way. To begin, a thread writes the amount into `operand` for the next number, then
+ * replaces {even, old} by {odd, step} in one compare-and-swap, and then carries the step out: each word
+ * involved is a pair of value and the number of the step that last changed it, so {v, t} becomes {v + n,
+ * number} unless t is that number already. When all are done, turn goes to the next even number. Whoever
+ * finds a step under way does the same first.
  *
  * Why a step is applied exactly once to each word: a pair is only replaced as it was read; it was read while
  * turn still held the number (checked after the reading); as long as turn holds it the word carries an older
- * number exactly if the step has not reached it. Numbers only grow, 64 bits wide. So a thread that slept through any
- * number of steps finds its compare-and-swap fail.
+ * number exactly if the step has not reached it. Numbers only grow, 64 bits wide. So a thread that slept
+ * through any number of steps finds its compare-and-swap fail.
  *
  * Why a decision is atomic: ledger_begin returns an even number. Words read after that are of one moment if
  * turn still is that number afterwards, because only steps change them. And a step begun from that number
  * begins at a moment at which all that was read still held. A charge that does not fit therefore writes
  * nothing anywhere: there is no transient for a neighbour to trip over.
  *
- * Somebody who wrote the operand and then sleeps would hold up the rest: after a little patience they move turn
- * to the next even number, which makes the operand stale, and try their own. Some step always goes through.
+ * Somebody who wrote the operand and then sleeps would hold up the rest: after a little patience they move
+ * turn to the next even number, which makes the operand stale, and try their own. Some step always goes
+ * through.
  */
 #ifndef PCPU_LIB_LIMIT_LEDGER_H
 #define PCPU_LIB_LIMIT_LEDGER_H
@@ -117,8 +118,8 @@ uint64_t ledger_begin(struct ledger *ledger);
 bool ledger_holds(struct ledger *ledger, uint64_t number);
 
 /*
- * Do the step at @number, if nothing has happened since it was taken: true, and it is done. Its own number, which
- * the words carry, is @number + 1.
+ * Do the step at @number, if nothing has happened since it was taken: true, and it is done. Its own number,
+ * which the words carry, is @number + 1.
  */
 bool ledger_step(struct ledger *ledger, uint64_t number, enum ledger_kind kind, struct limit *limit,
 		 unsigned cpu, int64_t n);

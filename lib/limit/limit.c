@@ -2,15 +2,17 @@
 /*
  * Limits.
  *
- * The ledger (limit/ledger.h) knows for every limit its max, its usage (units taken by it and those below), and
- * what part of that is its own. It changes in steps that are atomic over all levels. A step alone would do: a
- * charge that does not come from a stock is one. Stocks make it cheap:
+ * The ledger (limit/ledger.h) knows for every limit its max, its usage (units taken by it and those below),
+ * and what part of that is its own. It changes in steps that are atomic over all levels. A step alone would
+ * do: a charge that does not come from a stock is one. Stocks make it cheap:
  *
  *	given	 in the ledger, per (limit, CPU): units the ledger has given to the CPU's slot, ever
- *	total	 in the slot: units charged through it, ever, less those uncharged; what it holds is given - total
+ *	total	 in the slot: units charged through it, ever, less those uncharged
  *
- * usage counts what was given, so a charge within the stock needs no look at any level: total += n, in a section
- * that commits by one store. All units there are, are these:
+ * given - total is the slot's stock.
+ *
+ * usage counts what was given, so a charge within the stock needs no look at any level: total += n, in a
+ * section that commits by one store. All units there are, are these:
  *
  *	own = (direct charges) + sum of given	usage = own + usage of the children		(books)
  *	truth = own - sum of (given - total)
@@ -20,39 +22,45 @@
  * stocks are taken back: that must not meet a charge from them. So what a slot has been given changes only
  * while the slot is closed, and each grant opens it once:
  *
- *	- Open means: slot.epoch is the limit's, which the section checks beside the stock. To close a slot its own
- *	  CPU clears slot.epoch; or somebody makes limit.epoch odd and fences (membarrier aborts the sections
- *	  in flight, and later ones see the epoch). In both cases total stands still afterwards.
- *	- The number of the step that last changed `given` is its generation. A slot remembers the generation it was
- *	  opened with; to close it is to remember the present one; to open it takes a younger one. So between
- *	  closing and a step that changes `given` nobody opens the slot, and if the step does not go through
- *	  because another came first, all is looked at afresh.
- *	- An odd epoch becomes even by a step (thaw), which also leaves its number at every level. Whoever made it odd
- *	  and fenced takes stocks back by steps that check that no thaw came since. A slot can not be opened, nor a
- *	  grant begin, while the epoch is odd; one that began before is seen by whoever takes back.
+ *	- Open means: slot.epoch is the limit's, which the section checks beside the stock. To close a slot its
+ *	  own CPU clears slot.epoch; or somebody makes limit.epoch odd and fences (membarrier aborts the
+ *	  sections in flight, and later ones see the epoch). In both cases total stands still afterwards.
+ *	- The number of the step that last changed `given` is its generation. A slot remembers the generation it
+ *	  was opened with; to close it is to remember the present one; to open it takes a younger one. So
+ *	  between closing and a step that changes `given` nobody opens the slot, and if the step does not go
+ *	  through because another came first, all is looked at afresh.
+ *	- An odd epoch becomes even by a step (thaw), which also leaves its number at every level. Whoever made
+ *	  it odd and fenced takes stocks back by steps that check that no thaw came since. A slot can not be
+ *	  opened, nor a grant begin, while the epoch is odd; one that began before is seen by whoever takes
+ *	  back.
  *
- * Where slots are not written by sections, total and generation are one pair, and every charge replaces it. Closing
- * is then to replace the generation, from any CPU, and there is no fence.
+ * Where slots are not written by sections, total and generation are one pair, and every charge replaces it.
+ * Closing is then to replace the generation, from any CPU, and there is no fence.
+ *
+ * A charge that is forced above max first takes back all stocks at the levels that it passes, or try_charge
+ * would go on from them; there are no new ones while a level has no room.
  *
  * Never falsely refused. Before a refusal at a level, all stocks from there down are taken back in a pass:
- * make the epochs odd, invalidate what was decided before that, fence, take. If no thaw came from the beginning of
- * the pass on (quiet), there is no stock below the level: usage there is the truth. A refusal is decided by reading
- * usage, max and that it is quiet at one moment of the ledger, so at this moment the charge did not fit. The
- * next refusal needs no pass: quiet lasts until somebody thaws. New limits are born with an odd epoch. Nothing
- * that is on its way between two words can be overlooked, since in the ledger nothing ever is.
+ * make the epochs odd, invalidate what was decided before that, fence, take. If no thaw came from the
+ * beginning of the pass on (quiet), there is no stock below the level: usage there is the truth. A refusal is
+ * decided by reading usage, max and that it is quiet at one moment of the ledger, so at this moment the
+ * charge did not fit. The next refusal needs no pass: quiet lasts until somebody thaws. New limits are born
+ * with an odd epoch. Nothing that is on its way between two words can be overlooked, since in the ledger
+ * nothing ever is.
  *
  * Near the ceiling. A grant brings the stock to half of the batch, but not to more than the room at the
  * tightest level divided by twice the CPUs: with the room, stocks shrink to nothing, and grow again. After a
- * refusal, stocks stay void for HYSTERESIS steps at least, and while there is no room at all; each charge is then a
- * step. So a pass and its fence are paid by that many steps, however tight it gets.
+ * refusal, stocks stay void for HYSTERESIS steps at least, and while there is no room at all; each charge is
+ * then a step. So a pass and its fence are paid by that many steps, however tight it gets.
  *
  * Underflow. own < 0 would mean that more was uncharged than charged: a step that would bring it about is cut
- * short, and counted. Stocks hide it as long as they hold the units that there never were; a stock larger than own
- * proves it, and what is too much is struck off without any level getting it.
+ * short, and counted. Stocks hide it as long as they hold the units that there never were; a stock larger
+ * than own proves it, and what is too much is struck off without any level getting it.
  *
- * Lifetime. Limits lie in the ledger's mapping; a destroyed one keeps its place, its slots and all numbers, and
- * is given out again, so a pass that wanders through it does no harm. Links are changed by one store each, under
- * a lock that only create, destroy and close take; a pass notices when what it stands on was moved.
+ * Lifetime. Limits lie in the ledger's mapping; a destroyed one keeps its place, its slots and all numbers,
+ * and is given out again, so a pass that wanders through it does no harm. Links are changed by one store
+ * each, under a lock that only create, destroy and close take; a pass notices when what it stands on was
+ * moved.
  */
 #define _GNU_SOURCE
 #define PCPU_STAT_INLINE
@@ -96,14 +104,19 @@ _Static_assert(offsetof(struct limit_slot, generation) == 8, "total and generati
 #define FIRST	       ((sizeof(struct ledger) + LIMIT_BYTES - 1) / LIMIT_BYTES * LIMIT_BYTES)
 #define AUTO_BATCH_MIN 64u
 #define AUTO_BATCH_CPU 2u
-/* Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all. */
+/*
+ * Sections are aborted by interrupts, each of which let somebody run; a debugger that steps aborts them all.
+ */
 #define SECTION_TRIES 100
 /*
- * Steps between a refusal and the next stock. A pass costs about 2 us for its fence, a step about 50 ns: a pass
- * at most doubles the cost of the steps that go with it.
+ * Steps between a refusal and the next stock. A pass costs about 2 us for its fence, a step about 50 ns: a
+ * pass at most doubles the cost of the steps that go with it.
  */
 #define HYSTERESIS 64u
-/* Looks at one limit that usage takes, hoping for a quiet moment; the last one is as good as reads without a lock get. */
+/*
+ * Looks at one limit that usage takes, hoping for a quiet moment; the last one is as good as reads without a
+ * lock get.
+ */
 #define READ_TRIES 8
 
 static struct limit *limit_of(struct pcpu_limit *l)
@@ -124,7 +137,10 @@ static struct pcpu_pair *slot_pair(struct limit_slot *slot)
 	return (struct pcpu_pair *)(void *)slot;
 }
 
-/* Where slots are pairs, a slot closed at a generation remembers the even number that follows it: never one of a step. */
+/*
+ * Where slots are pairs, a slot closed at a generation remembers the even number that follows it: never one
+ * of a step.
+ */
 static uint64_t closed_at(uint64_t generation)
 {
 	return generation + 1;
@@ -155,7 +171,8 @@ static bool is_quiet(const struct limit *l)
 }
 
 /*
- * A slot holds @excess units more than its limit has ever had: they came from uncharging too much. Strike them off.
+ * A slot holds @excess units more than its limit has ever had: they came from uncharging too much. Strike
+ * them off.
  */
 static void strike_off(struct limit *l, uint64_t number, unsigned cpu, int64_t excess)
 {
@@ -164,8 +181,8 @@ static void strike_off(struct limit *l, uint64_t number, unsigned cpu, int64_t e
 }
 
 /*
- * Take the stock of one closed slot back, unless a thaw came since number @start. Looked at without a step under
- * way in mind: no grant begins while the epoch is odd, so the stock can only shrink.
+ * Take the stock of one closed slot back, unless a thaw came since number @start. Looked at without a step
+ * under way in mind: no grant begins while the epoch is odd, so the stock can only shrink.
  */
 static void take_slot(struct limit *l, unsigned cpu, uint64_t start)
 {
@@ -210,10 +227,10 @@ static void freeze(struct limit *l)
 }
 
 /*
- * The limit after @l in the subtree of @top, parents first; NULL at the end. A destroyed limit keeps its links
- * until its place is used again, so a walk that stands on it goes on where it was. Whether places were used again
- * meanwhile tells `reused`: the walk may have gone astray then. A limit linked behind our back may be missed: it
- * has no stock unless it thaws, and then its levels know.
+ * The limit after @l in the subtree of @top, parents first; NULL at the end. A destroyed limit keeps its
+ * links until its place is used again, so a walk that stands on it goes on where it was. Whether places were
+ * used again meanwhile tells `reused`: the walk may have gone astray then. A limit linked behind our back may
+ * be missed: it has no stock unless it thaws, and then its levels know.
  */
 static struct limit *next_below(struct limit *top, struct limit *l)
 {
@@ -246,7 +263,10 @@ static bool take_back(struct limit *top)
 		}
 		/* A grant that was decided on while an epoch was even has begun by now, or will not. */
 		ledger_invalidate(ledger);
-		/* Pairs with the sections' load of epoch and store of total: they see it odd, or we see what they stored. */
+		/*
+		 * Pairs with the sections' load of epoch and store of total: they see it odd, or we see what
+		 * they stored.
+		 */
 		if (sections && !pcpu_fence_sections() && !pcpu_fence_sections_by_visit(nr_slots(top)))
 			return false;
 		for (struct limit *l = top; l; l = next_below(top, l))
@@ -346,8 +366,9 @@ static bool open_here(struct limit *l, unsigned cpu, uint64_t epoch, int64_t tot
 }
 
 /*
- * Charge @n (to uncharge: negative) through this CPU's slot, after bringing its stock to what it should be, all as
- * decided at @number. A charge has been found to fit, with @room at the tightest level. The caller looks afresh when that fails.
+ * Charge @n (to uncharge: negative) through this CPU's slot, after bringing its stock to what it should be,
+ * all as decided at @number. A charge has been found to fit, with @room at the tightest level. The caller
+ * looks afresh when that fails.
  */
 static bool charge_refilled(struct limit *l, uint64_t number, int64_t n, int64_t room)
 {
@@ -368,7 +389,10 @@ static bool charge_refilled(struct limit *l, uint64_t number, int64_t n, int64_t
 		strike_off(l, number, cpu, stock - own.value);
 		return false;
 	}
-	/* So that the stock is right afterwards. Uncharging never takes more from the levels: that might not fit. */
+	/*
+	 * So that the stock is right afterwards. Uncharging never takes more from the levels: that might not
+	 * fit.
+	 */
 	more = stock_for(l, n > 0 ? room - n : room) + n - stock;
 	if (n < 0 && more > 0)
 		more = 0;
@@ -408,7 +432,10 @@ static bool charge_stock(struct limit *l, int64_t n)
 		struct pcpu_pair given = pcpu_pair_load(given_at), now = pcpu_pair_load(slot_pair(slot));
 		int64_t after = (int64_t)((uint64_t)given.value - (uint64_t)now.value - (uint64_t)n);
 
-		/* Generations are equal while the slot is open (0: never given anything), and then nothing is taken from it. */
+		/*
+		 * Generations are equal while the slot is open (0: never given anything), and then nothing is
+		 * taken from it.
+		 */
 		if (given.tag == 0 || now.tag != given.tag || after < 0 || after > l->head.batch)
 			return false;
 		if (pcpu_pair_replace(
@@ -437,7 +464,8 @@ static bool has_slot(const struct limit *l)
 enum next { DONE, AGAIN, DIRECT };
 
 /*
- * Charge @n (to uncharge: negative) through a slot, if amount, thread and epoch allow: DONE. AGAIN: something changed, @number is stale. DIRECT: not by way of a slot.
+ * Charge @n (to uncharge: negative) through a slot, if amount, thread and epoch allow: DONE. AGAIN: something
+ * changed, @number is stale. DIRECT: not by way of a slot.
  */
 static enum next charge_slot(struct limit *l, uint64_t number, int64_t n, int64_t room, int *tries)
 {
@@ -477,7 +505,10 @@ static struct limit *charge_slow(struct limit *l, int64_t n, bool force)
 		v = ask(l, n);
 		fits = v.most < n ? v.most : n;
 		if (v.first) {
-			/* Above max there must be no stock, or try_charge would go on from it: all levels that are passed. */
+			/*
+			 * Above max there must be no stock, or try_charge would go on from it: all levels
+			 * that are passed.
+			 */
 			struct limit *tight = force ? v.last : v.first;
 			bool quiet = is_quiet(tight);
 
@@ -634,7 +665,10 @@ int64_t pcpu_limit_usage(struct pcpu_limit *limit)
 			if (__builtin_add_overflow(sum, truth(l), &sum))
 				sum = INT64_MAX;
 	} while (reused != limit_load(&ledger->reused));
-	/* Totals of different moments can add up to more than there ever was. No less than now is given out now. */
+	/*
+	 * Totals of different moments can add up to more than there ever was. No less than now is given out
+	 * now.
+	 */
 	ledger_begin(ledger);
 	most = pcpu_pair_load(&top->usage).value;
 	return sum < most ? sum : most;
@@ -673,7 +707,9 @@ uint64_t pcpu_limit_underflows(struct pcpu_limit *limit)
 
 /* ---- making and unmaking ---- */
 
-/* A forked child may find the lock held by a thread that it does not have; links are whole after every store. */
+/*
+ * A forked child may find the lock held by a thread that it does not have; links are whole after every store.
+ */
 static void lock(struct ledger *ledger)
 {
 	uint64_t self = (uint64_t)getpid(), holder = 0;
@@ -842,7 +878,10 @@ int pcpu_limit_create(struct pcpu_limit **limit, struct pcpu_limit *parent,
 	l = ledger_at(ledger, ledger->free);
 	if (l) {
 		ledger->free = l->next_free;
-		/* Before its links change: who finds the count as it was has not come to the place by old links. */
+		/*
+		 * Before its links change: who finds the count as it was has not come to the place by old
+		 * links.
+		 */
 		store(&ledger->reused, ledger->reused + 1);
 	} else {
 		r = make_place(ledger, a.region, &l);
