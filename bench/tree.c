@@ -360,6 +360,18 @@ static void print_clean_read(const struct paired_run *run, unsigned exact, unsig
 	print_context("clean EXACT read / a function that loads a word", paired_compare(run, exact, load));
 }
 
+static void bar_amid_flushes(const struct options *options)
+{
+	struct amid_flushes r;
+
+	measure_amid_flushes(&r, options->paired.seconds / 2);
+	print_bar("add while another thread flushes without pause / alone",
+		  (struct paired_ratio){r.amid_min / r.alone_min, r.amid_median / r.alone_median,
+					r.amid_median / r.alone_median},
+		  1.5);
+	printf("  a flush every %.2f us; %u of %u stretches\n", r.every_ns / 1e3, r.kept, r.all);
+}
+
 static int bars(const struct options *options)
 {
 	enum {
@@ -382,8 +394,6 @@ static int bars(const struct options *options)
 		EXACT,
 		CACHED,
 		LOAD,
-		ONE_CPU, /* those that follow need two */
-		FLUSHED = ONE_CPU,
 		NR,
 	};
 	struct paired_variant v[NR] = {
@@ -406,11 +416,10 @@ static int bars(const struct options *options)
 		[EXACT] = {.op = &tree_read_exact},
 		[CACHED] = {.op = &tree_read_cached},
 		[LOAD] = {.op = &rival_called_load},
-		[FLUSHED] = {.op = &tree_add_flushed},
 	};
 	struct paired_run run;
 
-	if (measure(&run, v, team_cpus() > 1 ? NR : ONE_CPU, options))
+	if (measure(&run, v, NR, options))
 		return 1;
 	print_machine(stdout);
 	printf("%u rounds of %.0f us slices, %u placements; ratios of minima, at the best placements, paired "
@@ -430,16 +439,8 @@ static int bars(const struct options *options)
 	printf("  %-58s %6.2f %6.2f ns\n", "what the 8th in a row adds to seven, the 2nd to one",
 	       v[SINGLY_8].median - v[SINGLY_7].median, v[SINGLY_2].median - v[SINGLY_1].median);
 	print_clean_read(&run, EXACT, CACHED, LOAD);
-	if (team_cpus() > 1) {
-		uint64_t flushes;
-		double ns;
-
-		print_bar("add while another thread flushes without pause / alone",
-			  paired_compare(&run, FLUSHED, INLINE), 1.5);
-		tree_flushed_counts(&flushes, &ns);
-		if (flushes)
-			printf("  %-58s %6.2f us\n", "a flush every", ns / (double)flushes / 1e3);
-	}
+	if (team_cpus() > 1)
+		bar_amid_flushes(options);
 	bars_of_flushes(options);
 	printf("\nNanoseconds, min/best/median: unit %.2f/%.2f/%.2f, floor %.2f/%.2f/%.2f, inline "
 	       "%.2f/%.2f/%.2f.\n",

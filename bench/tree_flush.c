@@ -322,13 +322,10 @@ struct tree_flusher {
 	unsigned active; /* being made */
 	unsigned stop;
 	int cpu;
-	double ns;
 	struct pcpu_tree *tree;
 };
 
 static struct tree_flusher the_flusher;
-static uint64_t flushed_flushes;
-static double flushed_ns;
 
 static void *flush_without_pause(void *arg)
 {
@@ -342,8 +339,6 @@ static void *flush_without_pause(void *arg)
 			CPU_SET(cpu, &others);
 	pthread_setaffinity_np(pthread_self(), sizeof(others), &others);
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
-		double begin = team_now_ns();
-
 		if (!__atomic_load_n(&f->wanted, __ATOMIC_ACQUIRE)) {
 			usleep(20);
 			continue;
@@ -352,7 +347,6 @@ static void *flush_without_pause(void *arg)
 		while (__atomic_load_n(&f->wanted, __ATOMIC_ACQUIRE))
 			pcpu_node_flush(pcpu_tree_root(f->tree));
 		__atomic_store_n(&f->active, 0, __ATOMIC_RELEASE);
-		f->ns += team_now_ns() - begin;
 	}
 	return NULL;
 }
@@ -374,8 +368,6 @@ void tree_flushed_teardown(void *ctx, unsigned threads)
 
 	__atomic_store_n(&the_flusher.stop, 1, __ATOMIC_RELEASE);
 	pthread_join(the_flusher.thread, NULL);
-	flushed_flushes = counts_of(tc->tree).flushes;
-	flushed_ns = the_flusher.ns;
 	tree_case_teardown(tc, threads);
 }
 
@@ -400,8 +392,72 @@ void tree_flushed_leave(void *ctx, unsigned thread)
 		sched_yield();
 }
 
-void tree_flushed_counts(uint64_t *flushes, double *ns)
+enum { STRETCHES = 4096, STRETCH_TURNS = 60000 };
+
+static int compare_doubles(const void *a, const void *b)
 {
-	*flushes = flushed_flushes;
-	*ns = flushed_ns;
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* ns per add; *flushes: how many began meanwhile. */
+static double stretch(const struct bench_op *op, unsigned placement, uint64_t *flushes)
+{
+	const struct tree_case *tc = op->ctx;
+	uint64_t before = counts_of(tc->tree).flushes;
+	double begin = team_now_ns(), end;
+
+	op->loops[placement](op->ctx, STRETCH_TURNS, 0);
+	end = team_now_ns();
+	*flushes = counts_of(tc->tree).flushes - before;
+	return (end - begin) / STRETCH_TURNS;
+}
+
+void measure_amid_flushes(struct amid_flushes *result, double seconds)
+{
+	static double alone[STRETCHES], amid[STRETCHES], rates[STRETCHES], sorted[STRETCHES];
+	const struct bench_op *op = &tree_add_flushed;
+	double begin = team_now_ns(), enough;
+	unsigned nr, kept = 0;
+	struct team *team;
+	uint64_t flushes;
+
+	/* For its binding alone: this thread is the one that adds. */
+	if (team_start(&team, 2, TEAM_BIND))
+		fail("no threads");
+	op->setup(op->ctx, 1);
+	for (nr = 0; nr < STRETCHES && (nr < 3 || team_now_ns() - begin < seconds * 1e9); nr++) {
+		unsigned placement = nr % op->nr_loops;
+
+		alone[nr] = stretch(op, placement, &flushes);
+		op->enter(op->ctx, 0);
+		/* The first few flushes find out that somebody adds all the time. */
+		stretch(op, placement, &flushes);
+		amid[nr] = stretch(op, placement, &flushes);
+		op->leave(op->ctx, 0);
+		rates[nr] = sorted[nr] = (double)flushes / (amid[nr] * STRETCH_TURNS);
+	}
+	op->teardown(op->ctx, 1);
+	team_stop(team);
+	qsort(sorted, nr, sizeof(sorted[0]), compare_doubles);
+	enough = sorted[nr - 1 - nr / 10] / 2;
+	for (unsigned i = 0; i < nr; i++) {
+		if (rates[i] < enough)
+			continue;
+		rates[kept] = rates[i];
+		amid[kept++] = amid[i];
+	}
+	qsort(alone, nr, sizeof(alone[0]), compare_doubles);
+	qsort(amid, kept, sizeof(amid[0]), compare_doubles);
+	qsort(rates, kept, sizeof(rates[0]), compare_doubles);
+	*result = (struct amid_flushes){
+		.alone_min = alone[0],
+		.alone_median = alone[nr / 2],
+		.amid_min = amid[0],
+		.amid_median = amid[kept / 2],
+		.every_ns = rates[kept / 2] > 0 ? 1 / rates[kept / 2] : 0,
+		.kept = kept,
+		.all = nr,
+	};
 }

@@ -72,8 +72,21 @@ void tree_flushed_setup(void *ctx, unsigned threads);
 void tree_flushed_teardown(void *ctx, unsigned threads);
 void tree_flushed_enter(void *ctx, unsigned thread);
 void tree_flushed_leave(void *ctx, unsigned thread);
-/** Flushes since the last setup, and the time over which they were made, ns. */
-void tree_flushed_counts(uint64_t *flushes, double *ns);
+
+/** Adds alone and amid flushes, ns each. */
+struct amid_flushes {
+	double alone_min, alone_median;
+	double amid_min, amid_median;
+	double every_ns;    /**< a flush began that often, in the median */
+	unsigned kept, all; /**< stretches amid flushes: counted, and measured */
+};
+
+/**
+ * Measure adds in stretches of some 50 microseconds, in turn alone and amid flushes. Where the flusher did not
+ * get a CPU for all of a stretch, it does not count: only those do that saw at least half as many flushes as
+ * the best tenth.
+ */
+void measure_amid_flushes(struct amid_flushes *result, double seconds);
 
 /** Ten changed leaves of 100 and of 20 000 nodes, and the flush; for tables. */
 extern const struct bench_op flush_10_of_100;

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file scan.c
- * Count what is in directory trees, with many threads adding to the same few counters.
+ * Count what is in directory trees, with many threads adding to the same few numbers.
  *
- * Workers take directories from one queue, read every file in them, and add to eight process-wide counters at
- * every file. With ordinary shared counters these adds would fight for the same cache lines; with
- * pcpu_counter each CPU adds to memory of its own, so the program need not collect numbers per thread and
- * merge them. The main thread sums the counters at any moment and shows how far the scan has come.
+ * Workers take directories from one queue, read every file in them, and add to eight statistics at every file.
+ * With ordinary shared counters these adds would fight for the same cache lines; here each CPU adds to memory
+ * of its own, so the program need not collect numbers per thread and merge them.
  *
- * The totals mean exactly what find and wc say, and --verify asks them:
+ * The statistics are those of a pcpu_tree with a node per directory, down to a depth; what lies deeper counts
+ * for the directory at that depth. An add goes to one node alone and costs the same at any depth, and still the
+ * root, read EXACT, holds the totals, and every node what is in the directory and below. The main thread reads
+ * them at any moment and shows how far the scan has come and which directories it finds most in. Eight plain
+ * pcpu_counters take the same adds; in the end the two must agree.
+ *
+ * The totals, and those of each directory, mean exactly what find and wc say, and --verify asks them:
  *
  *	files		find -H PATH... -type f			each name of a hard-linked file counts
  *	directories	find -H PATH... -type d			also those that cannot be read
@@ -21,7 +26,7 @@
  * vanishes between being listed and being opened is not counted. What cannot be read is reported, and makes
  * the exit status 1, as with find and wc.
  *
- * Reading order: totals, text, directories, queue, workers, progress, verify, main.
+ * Reading order: totals, places, text, directories, queue, workers, progress, verify, main.
  */
 #define _GNU_SOURCE /* DT_* of readdir, getopt_long, pipe2 */
 #define PCPU_STAT_INLINE
@@ -96,26 +101,163 @@ static const struct {
 };
 
 static struct pcpu_counter totals[NR_TOTALS];
+static struct pcpu_tree *tree; /* with the same statistics */
+static struct pcpu_node *root;
 
 /* What could not be opened or read. Rare, so that an ordinary atomic will do. */
 static atomic_uint nr_errors;
 
 static int totals_init(void)
 {
+	struct pcpu_stat_desc stats[NR_TOTALS] = {{0}};
+	struct pcpu_tree_attr tree_attr = {
+		.size = sizeof(tree_attr),
+		.name = "scan",
+		.stats = stats,
+		.nr_stats = NR_TOTALS,
+		.max_nodes = 1 << 20,
+	};
+	int error;
+
 	for (unsigned i = 0; i < NR_TOTALS; i++) {
 		struct pcpu_counter_attr attr = {.size = sizeof(attr), .batch = total_facts[i].batch};
-		int error = pcpu_counter_init(&totals[i], &attr);
 
+		error = pcpu_counter_init(&totals[i], &attr);
 		if (error != 0)
 			return error;
+		stats[i].name = total_facts[i].name;
 	}
-	return 0;
+	error = pcpu_tree_create(&tree, &tree_attr);
+	if (error == 0)
+		root = pcpu_tree_root(tree);
+	return error;
 }
 
 static void totals_destroy(void)
 {
+	pcpu_tree_destroy(tree);
 	for (unsigned i = 0; i < NR_TOTALS; i++)
 		pcpu_counter_destroy(&totals[i]);
+}
+
+/* ---- Places: directories with a node of their own ---- */
+
+struct place {
+	struct place *next;
+	struct pcpu_node *node;
+	size_t depth;	/* 0 for paths from the command line */
+	int64_t before; /* bytes, when the main thread last looked */
+	char path[];
+};
+
+/* All of them, newest first. They stay until the program ends. */
+static _Atomic(struct place *) places;
+
+static size_t max_depth = 3; /* of places */
+
+/* Bytes of the UTF-8 character that begins here; 0: none does. */
+static size_t utf8_length(const unsigned char *at)
+{
+	unsigned length = *at < 0x80   ? 1
+			  : *at < 0xc2 ? 0
+			  : *at < 0xe0 ? 2
+			  : *at < 0xf0 ? 3
+			  : *at < 0xf5 ? 4
+				       : 0;
+
+	for (unsigned i = 1; i < length; i++)
+		if ((at[i] & 0xc0) != 0x80) /* also the final zero */
+			return 0;
+	/* Longer than need be, halves of UTF-16 pairs, beyond the last character. */
+	if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f) || (*at == 0xf0 && at[1] < 0x90) ||
+	    (*at == 0xf4 && at[1] > 0x8f))
+		return 0;
+	return length;
+}
+
+#define NODE_NAME_MAX 63
+
+/*
+ * The name of a node for a directory. Nodes have names of 1..63 bytes of UTF-8 without a slash; directories may
+ * have any bytes, 255 of them, and paths from the command line have slashes. What a node's name cannot hold,
+ * what terminals act upon, and the percent sign itself are written as %XX. What gets too long is cut and ends
+ * in %~ and a hash of it all, as does whatever must differ from a name that is there (attempt above 0). A
+ * percent sign that stands for itself is never followed by ~, so each name has one meaning.
+ */
+static void node_name(char name[NODE_NAME_MAX + 1], const char *of, unsigned attempt)
+{
+	enum { TAIL = 2 + 16 };
+	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+	const unsigned char *at = (const unsigned char *)of;
+	size_t length = 0, cut = 0;
+	bool whole = attempt == 0;
+
+	while (*at != '\0') {
+		size_t taken = utf8_length(at);
+		bool escaped = taken == 0 || *at == '%' || *at == '/' || *at < ' ' || *at == 0x7f;
+		size_t added = escaped ? 3 : taken;
+
+		taken = escaped ? 1 : taken;
+		if (length + added > NODE_NAME_MAX)
+			whole = false;
+		else if (escaped)
+			snprintf(name + length, 4, "%%%02X", *at);
+		else
+			memcpy(name + length, at, taken);
+		if (length + added <= NODE_NAME_MAX)
+			length += added;
+		else
+			added = NODE_NAME_MAX; /* nothing fits any more */
+		if (length <= NODE_NAME_MAX - TAIL)
+			cut = length;
+		for (; taken > 0; taken--)
+			hash = (hash ^ *at++) * UINT64_C(0x100000001b3);
+	}
+	name[length] = '\0';
+	hash = (hash ^ attempt) * UINT64_C(0x100000001b3);
+	if (!whole)
+		snprintf(name + cut, TAIL + 1, "%%~%016" PRIx64, hash);
+}
+
+/* Make a place. NULL: no memory or no more nodes; what is found there then counts for the parent. */
+static struct place *place_new(const struct place *parent, size_t depth, const char *name)
+{
+	size_t prefix = parent != NULL ? strlen(parent->path) : 0;
+	struct place *place = malloc(sizeof(*place) + prefix + strlen(name) + 2);
+	char node[NODE_NAME_MAX + 1];
+	int error = -EEXIST;
+
+	if (place == NULL)
+		return NULL;
+	/* The same path twice on the command line, or in a listing that changes while it is read. */
+	for (unsigned attempt = 0; error == -EEXIST && attempt < 1000; attempt++) {
+		node_name(node, name, attempt);
+		error = pcpu_node_create(&place->node, parent != NULL ? parent->node : root, node);
+	}
+	if (error != 0) {
+		free(place);
+		return NULL;
+	}
+	place->depth = depth;
+	place->before = 0;
+	if (prefix > 0) {
+		memcpy(place->path, parent->path, prefix);
+		if (parent->path[prefix - 1] != '/')
+			place->path[prefix++] = '/';
+	}
+	strcpy(place->path + prefix, name);
+	place->next = atomic_load(&places);
+	while (!atomic_compare_exchange_weak(&places, &place->next, place))
+		;
+	return place;
+}
+
+static void places_destroy(void)
+{
+	for (struct place *place = atomic_load(&places), *next; place != NULL; place = next) {
+		next = place->next;
+		free(place);
+	}
 }
 
 /* ---- Text: lines and words ---- */
@@ -238,6 +380,8 @@ struct directory {
 	struct directory *parent; /* NULL: a path from the command line, perhaps no directory at all */
 	struct directory *next;	  /* in the queue, or in a list on its way there */
 	size_t depth;		  /* 0 for paths from the command line */
+	struct pcpu_node *node;	  /* where to count: its own, or that of the nearest directory above */
+	struct place *place;	  /* its own, or NULL */
 	atomic_size_t references; /* children, and 1 until it is scanned itself: then it is freed */
 	atomic_size_t unopened;	  /* children not yet opened, and 1 until all are known: then fd is closed */
 	int fd;			  /* to open children; -1 where it was not kept */
@@ -262,6 +406,8 @@ static struct directory *directory_new(struct directory *parent, const char *nam
 	directory->parent = parent;
 	directory->next = NULL;
 	directory->depth = parent != NULL ? parent->depth + 1 : 0;
+	directory->node = parent != NULL ? parent->node : root;
+	directory->place = NULL;
 	atomic_init(&directory->references, 1);
 	atomic_init(&directory->unopened, 1);
 	directory->fd = -1;
@@ -273,6 +419,19 @@ static struct directory *directory_new(struct directory *parent, const char *nam
 		atomic_fetch_add(&parent->unopened, 1);
 	}
 	return directory;
+}
+
+/* Give a directory its node, before anything in it is counted. */
+static void directory_settle(struct directory *directory)
+{
+	struct directory *parent = directory->parent;
+
+	if (directory->depth > max_depth || (parent != NULL && parent->place == NULL))
+		return;
+	directory->place =
+		place_new(parent != NULL ? parent->place : NULL, directory->depth, directory->name);
+	if (directory->place != NULL)
+		directory->node = directory->place->node;
 }
 
 /* A child was opened, or there will be no more children. */
@@ -460,10 +619,10 @@ struct worker {
 	unsigned char *buffer; /* READ_SIZE bytes */
 };
 
-/* Everything is counted here, with the directory where it was found. */
+/* Everything is counted here, with the directory where it was found; NULL: a path from the command line. */
 static inline void count(struct directory *where, enum total total, int64_t n)
 {
-	(void)where;
+	pcpu_node_add(where != NULL ? where->node : root, total, n);
 	pcpu_counter_add(&totals[total], n);
 }
 
@@ -607,6 +766,7 @@ static void scan_directory(struct worker *worker, struct directory *directory)
 		if (errno == ENOENT)
 			return;
 		report(directory, NULL, errno);
+		directory_settle(directory);
 		count(directory, TOTAL_DIRECTORIES, 1);
 		return;
 	}
@@ -619,6 +779,7 @@ static void scan_directory(struct worker *worker, struct directory *directory)
 			return;
 		}
 	}
+	directory_settle(directory);
 	count(directory, TOTAL_DIRECTORIES, 1);
 	stream = fdopendir(fd);
 	if (stream == NULL) {
@@ -713,12 +874,28 @@ static int64_t monotonic_nanoseconds(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Sums, not reads: a few samples per second may take the longer way and show numbers that are exact. */
+/* EXACT: a few samples per second may take the longer way and show numbers that hold every add so far. */
 static void sample_take(struct sample *sample)
 {
 	sample->nanoseconds = monotonic_nanoseconds();
-	for (unsigned i = 0; i < NR_TOTALS; i++)
-		sample->value[i] = pcpu_counter_sum(&totals[i]);
+	pcpu_node_snapshot(root, sample->value, NR_TOTALS, PCPU_READ_EXACT);
+}
+
+/* With no worker left: do the counters say the same as the tree? */
+static bool counters_agree(const struct sample *end)
+{
+	bool agree = true;
+
+	for (unsigned i = 0; i < NR_TOTALS; i++) {
+		int64_t sum = pcpu_counter_sum(&totals[i]);
+
+		if (sum == end->value[i])
+			continue;
+		fprintf(stderr, "scan: %s: the tree says %" PRId64 ", the counter %" PRId64 "\n",
+			total_facts[i].name, end->value[i], sum);
+		agree = false;
+	}
+	return agree;
 }
 
 static int64_t sample_rate(const struct sample *from, const struct sample *to, unsigned total)
@@ -772,15 +949,100 @@ static void print_line(const struct sample *begin, const struct sample *from, co
 	fflush(stdout);
 }
 
+#define MAX_TOP 50
+
+struct ranked {
+	const struct place *place;
+	int64_t bytes, rate; /* per second */
+};
+
+static bool ranks_before(const struct ranked *a, const struct ranked *b)
+{
+	return a->rate != b->rate ? a->rate > b->rate : a->bytes > b->bytes;
+}
+
+/* The first nr places by bytes per second since the last look, or by bytes. Returns how many there are. */
+static unsigned rank_places(struct ranked *top, unsigned nr, int64_t nanoseconds)
+{
+	unsigned found = 0;
+
+	for (struct place *place = atomic_load(&places); place != NULL; place = place->next) {
+		struct ranked one = {.place = place,
+				     .bytes = pcpu_node_read(place->node, TOTAL_BYTES, PCPU_READ_CACHED)};
+		unsigned at;
+
+		if (nanoseconds > 0)
+			one.rate = (int64_t)((double)(one.bytes - place->before) * 1e9 / (double)nanoseconds);
+		place->before = one.bytes;
+		if (found == nr && !ranks_before(&one, &top[nr - 1]))
+			continue;
+		for (at = found < nr ? found++ : nr - 1; at > 0 && ranks_before(&one, &top[at - 1]); at--)
+			top[at] = top[at - 1];
+		top[at] = one;
+	}
+	return found;
+}
+
+/* The end of a path, in so many bytes, without what terminals act upon. */
+static const char *shown_path(char *buffer, size_t size, const char *path)
+{
+	size_t length = strlen(path);
+	bool cut = length >= size;
+
+	if (cut) {
+		path += length - (size - 4);
+		while ((*path & 0xc0) == 0x80) /* from the beginning of a character on */
+			path++;
+	}
+	snprintf(buffer, size, "%s%s", cut ? "..." : "", path);
+	for (char *byte = buffer; *byte != '\0'; byte++)
+		if ((unsigned char)*byte < ' ' || *byte == 0x7f)
+			*byte = '?';
+	return buffer;
+}
+
+/*
+ * As many lines as asked for, and one above, whatever there is to show. nanoseconds: since the last look; 0: no
+ * rates, sorted by bytes. CACHED: the EXACT read of the root that every sample begins with has brought all
+ * places up to date, so that a look at each is a load.
+ */
+static void print_top(unsigned nr, int64_t nanoseconds, size_t width, const char *end_of_line)
+{
+	struct ranked top[MAX_TOP];
+	unsigned found = rank_places(top, nr, nanoseconds);
+	char path[PATH_MAX];
+	size_t room = width > 41 && width - 40 < sizeof(path) ? width - 40 : sizeof(path);
+
+	printf("%18s %18s  %s%s\n", "bytes", nanoseconds > 0 ? "per second" : "files", "directory",
+	       end_of_line);
+	for (unsigned i = 0; i < nr; i++) {
+		const struct ranked *one = &top[i];
+		int64_t second;
+
+		if (i >= found) {
+			printf("%s\n", end_of_line);
+			continue;
+		}
+		second = nanoseconds > 0 ? one->rate
+					 : pcpu_node_read(one->place->node, TOTAL_FILES, PCPU_READ_CACHED);
+		printf("%18s %18s  %s%s\n", grouped(one->bytes).text, grouped(second).text,
+		       shown_path(path, room, one->place->path), end_of_line);
+	}
+	fflush(stdout);
+}
+
 /* Whether standard output can be drawn over: a terminal that moves its cursor and has the room. */
-static bool can_redraw(void)
+static bool can_redraw(unsigned lines, size_t *width)
 {
 	const char *type = getenv("TERM");
 	struct winsize window;
 
-	return isatty(STDOUT_FILENO) && type != NULL && strcmp(type, "") != 0 && strcmp(type, "dumb") != 0 &&
-	       ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 &&
-	       (window.ws_row == 0 || window.ws_row > TABLE_LINES + 1) &&
+	*width = 0;
+	if (!isatty(STDOUT_FILENO) || type == NULL || strcmp(type, "") == 0 || strcmp(type, "dumb") == 0 ||
+	    ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0)
+		return false;
+	*width = window.ws_col;
+	return (window.ws_row == 0 || window.ws_row > lines + 1) &&
 	       (window.ws_col == 0 || window.ws_col > 60);
 }
 
@@ -800,10 +1062,15 @@ static bool wait_finished(int64_t until_nanoseconds)
 	return finished;
 }
 
-/* Show how the scan goes until it has gone. interval: seconds between two looks, 0 to choose. */
-static void show_progress(const struct sample *begin, struct sample *end, double interval)
+/*
+ * Show how the scan goes until it has gone. interval: seconds between two looks, 0 to choose; top: so many
+ * directories as well.
+ */
+static void show_progress(const struct sample *begin, struct sample *end, double interval, unsigned top)
 {
-	bool redraw = can_redraw();
+	unsigned lines = TABLE_LINES + (top > 0 ? top + 1 : 0);
+	size_t width;
+	bool redraw = can_redraw(lines, &width);
 	int64_t step = (int64_t)((interval > 0 ? interval : redraw ? 0.1 : 1.0) * 1e9);
 	int64_t next = begin->nanoseconds + step;
 	struct sample before = *begin;
@@ -818,13 +1085,15 @@ static void show_progress(const struct sample *begin, struct sample *end, double
 		if (redraw) {
 			/* Messages have pushed the table up: begin another one below them. */
 			if (drawn && errors == errors_drawn)
-				printf("\033[%dA", TABLE_LINES);
+				printf("\033[%uA", lines);
 			print_table(&before, &now, "\033[K");
 			drawn = true;
 			errors_drawn = errors;
 		} else {
 			print_line(begin, &before, &now);
 		}
+		if (top > 0)
+			print_top(top, now.nanoseconds - before.nanoseconds, width, redraw ? "\033[K" : "");
 		before = now;
 		/* At the beat begun with; beats missed while the program was stopped are not made up for. */
 		do
@@ -833,7 +1102,7 @@ static void show_progress(const struct sample *begin, struct sample *end, double
 	}
 	sample_take(end);
 	if (drawn && atomic_load(&nr_errors) == errors_drawn)
-		printf("\033[%dA\033[J", TABLE_LINES);
+		printf("\033[%uA\033[J", lines);
 }
 
 /* ---- Verify: ask find and wc ---- */
@@ -1162,33 +1431,92 @@ out:
 	return error;
 }
 
-/* Compare the totals with what find and wc say. Returns whether all are equal; says so or names those not. */
-static bool verify(char *const *paths, int nr_paths, const struct sample *end)
+/* Name what differs between counted and expected, of a place or (NULL) of all. Returns whether nothing does. */
+static bool compare(const struct place *place, const int64_t *counted, const int64_t *expected)
+{
+	char path[256];
+	bool equal = true;
+
+	for (unsigned i = 0; i < NR_TOTALS; i++) {
+		if (counted[i] == expected[i])
+			continue;
+		fprintf(stderr, "scan: verify: %s%s%s differ: counted %" PRId64 ", %s says %" PRId64 "\n",
+			place != NULL ? shown_path(path, sizeof(path), place->path) : "",
+			place != NULL ? ": " : "", total_facts[i].name, counted[i], total_facts[i].judge,
+			expected[i]);
+		equal = false;
+	}
+	return equal;
+}
+
+static bool ask_and_compare(const struct place *place, char *const *paths, int nr_paths,
+			    const int64_t *counted)
 {
 	int64_t expected[NR_TOTALS] = {0};
-	int64_t begin = monotonic_nanoseconds();
 	const char *program;
-	bool equal = true;
-	int error;
+	int error = ask_find_and_wc(paths, nr_paths, expected, &program);
 
-	/* A wc that ends early must not end this program. */
-	signal(SIGPIPE, SIG_IGN);
-	error = ask_find_and_wc(paths, nr_paths, expected, &program);
 	if (error != 0) {
 		fprintf(stderr, "scan: verify: %s failed: %s\n", program, strerror(-error));
 		return false;
 	}
-	for (unsigned i = 0; i < NR_TOTALS; i++) {
-		if (end->value[i] == expected[i])
-			continue;
-		fprintf(stderr, "scan: verify: %s differ: counted %" PRId64 ", %s says %" PRId64 "\n",
-			total_facts[i].name, end->value[i], total_facts[i].judge, expected[i]);
-		equal = false;
+	return compare(place, counted, expected);
+}
+
+/* Each place costs a find and a wc of all below it: of those deeper than this, so many are asked about. */
+#define VERIFY_DEPTH  2
+#define VERIFY_SAMPLE 100
+#define MAX_DIFFERENT 10
+
+/* Compare directories with what find and wc say of each. */
+static bool verify_places(void)
+{
+	int64_t begin = monotonic_nanoseconds();
+	unsigned all = 0, deep = 0, asked = 0, different = 0, nth = 0;
+
+	for (const struct place *place = atomic_load(&places); place != NULL; place = place->next) {
+		all++;
+		deep += place->depth > VERIFY_DEPTH;
 	}
-	if (equal)
-		printf("verify: equal to find and wc in all %d totals (they took %.2f s)\n", NR_TOTALS,
-		       (double)(monotonic_nanoseconds() - begin) / 1e9);
-	return equal;
+	for (const struct place *place = atomic_load(&places); place != NULL; place = place->next) {
+		int64_t counted[NR_TOTALS];
+		char *path = (char *)place->path;
+
+		/* Evenly spread: the quotient goes up by one VERIFY_SAMPLE times. */
+		if (place->depth > VERIFY_DEPTH && deep > VERIFY_SAMPLE) {
+			nth++;
+			if ((uint64_t)nth * VERIFY_SAMPLE / deep ==
+			    (uint64_t)(nth - 1) * VERIFY_SAMPLE / deep)
+				continue;
+		}
+		/* No program takes such a path. */
+		if (strlen(path) >= PATH_MAX)
+			continue;
+		pcpu_node_snapshot(place->node, counted, NR_TOTALS, PCPU_READ_EXACT);
+		asked++;
+		if (!ask_and_compare(place, &path, 1, counted) && ++different == MAX_DIFFERENT) {
+			fprintf(stderr, "scan: verify: that will do\n");
+			break;
+		}
+	}
+	if (different == 0 && asked > 0)
+		printf("verify: equal to find and wc in %u of %u directories (they took %.2f s)\n", asked,
+		       all, (double)(monotonic_nanoseconds() - begin) / 1e9);
+	return different == 0;
+}
+
+/* Compare the totals with what find and wc say. Returns whether all are equal; says so or names those not. */
+static bool verify(char *const *paths, int nr_paths, const struct sample *end)
+{
+	int64_t begin = monotonic_nanoseconds();
+
+	/* A wc that ends early must not end this program. */
+	signal(SIGPIPE, SIG_IGN);
+	if (!ask_and_compare(NULL, paths, nr_paths, end->value))
+		return false;
+	printf("verify: equal to find and wc in all %d totals (they took %.2f s)\n", NR_TOTALS,
+	       (double)(monotonic_nanoseconds() - begin) / 1e9);
+	return verify_places();
 }
 
 /* ---- main ---- */
@@ -1202,7 +1530,12 @@ static const char usage[] =
 	"  -i, --interval SECONDS  time between two progress reports; default 0.1 on a\n"
 	"                          terminal, where they are drawn in place, else 1\n"
 	"  -q, --quiet             no progress, only the table at the end\n"
-	"      --verify            then compare the totals with what find and wc say\n"
+	"      --depth N           count each directory by itself down to this depth below a\n"
+	"                          PATH; default 3, at most 100\n"
+	"      --top N             also show the N directories, at most 50, with most bytes:\n"
+	"                          per second while it runs, in all at the end\n"
+	"      --verify            then compare the totals, and those of directories, with\n"
+	"                          what find and wc say: all down to depth 2, some deeper\n"
 	"  -h, --help              this text\n"
 	"\n"
 	"Symbolic links below a PATH are counted, not followed. Words are those of wc -w in\n"
@@ -1212,6 +1545,7 @@ static const char usage[] =
 struct options {
 	unsigned workers; /* 0: one per CPU */
 	double interval;  /* seconds; 0: choose */
+	unsigned top;	  /* 0: none */
 	bool quiet;
 	bool verify;
 };
@@ -1228,14 +1562,31 @@ __attribute__((noreturn, format(printf, 1, 2))) static void wrong_usage(const ch
 	exit(2);
 }
 
+/* A number as an argument, or the end of the program. */
+static unsigned parse_number(const char *what, unsigned least, unsigned most)
+{
+	unsigned long number;
+	char *end;
+
+	errno = 0;
+	number = strtoul(optarg, &end, 10);
+	if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || errno != 0 || number < least ||
+	    number > most)
+		wrong_usage("%s '%s' is not %u..%u", what, optarg, least, most);
+	return (unsigned)number;
+}
+
 static void parse_options(struct options *options, int argc, char **argv)
 {
-	enum { OPTION_VERIFY = 256 };
-	static const struct option names[] = {
-		{"workers", required_argument, NULL, 'j'}, {"interval", required_argument, NULL, 'i'},
-		{"quiet", no_argument, NULL, 'q'},	   {"verify", no_argument, NULL, OPTION_VERIFY},
-		{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0}};
-	unsigned long number;
+	enum { OPTION_VERIFY = 256, OPTION_DEPTH, OPTION_TOP };
+	static const struct option names[] = {{"workers", required_argument, NULL, 'j'},
+					      {"interval", required_argument, NULL, 'i'},
+					      {"quiet", no_argument, NULL, 'q'},
+					      {"verify", no_argument, NULL, OPTION_VERIFY},
+					      {"depth", required_argument, NULL, OPTION_DEPTH},
+					      {"top", required_argument, NULL, OPTION_TOP},
+					      {"help", no_argument, NULL, 'h'},
+					      {NULL, 0, NULL, 0}};
 	char *end;
 	int option;
 
@@ -1243,12 +1594,13 @@ static void parse_options(struct options *options, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, ":j:i:qh", names, NULL)) != -1) {
 		switch (option) {
 		case 'j':
-			errno = 0;
-			number = strtoul(optarg, &end, 10);
-			if (optarg[0] < '0' || optarg[0] > '9' || *end != '\0' || errno != 0 || number < 1 ||
-			    number > MAX_WORKERS)
-				wrong_usage("number of workers '%s' is not 1..%d", optarg, MAX_WORKERS);
-			options->workers = (unsigned)number;
+			options->workers = parse_number("number of workers", 1, MAX_WORKERS);
+			break;
+		case OPTION_DEPTH:
+			max_depth = parse_number("depth", 0, 100);
+			break;
+		case OPTION_TOP:
+			options->top = parse_number("number of directories", 1, MAX_TOP);
 			break;
 		case 'i':
 			options->interval = strtod(optarg, &end);
@@ -1344,12 +1696,14 @@ static int scan(const struct options *options, char *const *paths, int nr_paths,
 		workers_join(workers, nr_workers);
 		sample_take(end);
 	} else {
-		show_progress(&begin, end, options->interval);
+		show_progress(&begin, end, options->interval, options->top);
 		workers_join(workers, nr_workers);
 	}
 	free(workers);
 	printf("%u workers, %.2f s\n", nr_workers, (double)(end->nanoseconds - begin.nanoseconds) / 1e9);
 	print_table(&begin, end, "");
+	if (options->top > 0)
+		print_top(options->top, 0, 0, "");
 	return 0;
 }
 
@@ -1388,10 +1742,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "scan: %s\n", strerror(-error));
 		return 1;
 	}
-	well = atomic_load(&nr_errors) == 0;
+	well = counters_agree(&end) && atomic_load(&nr_errors) == 0;
 	if (options.verify)
 		well = verify(paths, nr_paths, &end) && well;
 	totals_destroy();
+	places_destroy();
 	for (int i = 0; i < nr_paths; i++)
 		free(paths[i]);
 	free(paths);

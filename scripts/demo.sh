@@ -42,10 +42,11 @@ echo "built"
 
 # Twice: a worker per CPU, then many more than CPUs. Rates of the first are those of the disk if nobody read
 # the files lately.
-step "One worker per CPU: count /usr/share/doc and /usr/include, compare with find and wc"
-"$build/examples/scan" --interval 0.05 --verify
-step "16 workers: the same"
-"$build/examples/scan" --interval 0.05 --verify --workers 16
+step "One worker per CPU: count /usr/share/doc and /usr/include, show the directories with most in them, compare
+   all in all and by directory with find and wc"
+"$build/examples/scan" --interval 0.2 --top 5 --verify
+step "16 workers: the same, down to depth 1"
+"$build/examples/scan" --interval 0.05 --depth 1 --verify --workers 16
 
 step "A memory budget: tenants under groups under a total, with proof at the end"
 "$build/examples/pool"

@@ -19,6 +19,10 @@ for seed in 1 2 3 $(od -An -N4 -tu4 /dev/urandom); do
 done
 unset PCPU_TEST_SEED
 
+# Told of an add, an exact read of a tree has it: 10^7 rounds.
+PCPU_TEST_SCALE=100
+run build-test --timeout-multiplier 10 --test-args=told "tree_stress rseq" "tree_stress atomic"
+
 # The races wide open for longer. The mutants' variants set their own scale.
 unset PCPU_TEST_SCALE
 run build-test --suite variant --repeat 5
@@ -34,9 +38,12 @@ build build-tsan --buildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 
 # valgrind knows no rseq: the fallback. The unit tests without criterion, whose runner it would follow.
 PCPU_TEST_SCALE=-100
+PCPU_TEST_EMULATED=1
+export PCPU_TEST_EMULATED
 have valgrind && build build-valgrind --buildtype=debugoptimized -Dcriterion=disabled -Dbench=disabled &&
 	run build-valgrind --timeout-multiplier 20 --suite unit --suite program \
-		--wrapper "valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes"
+		--wrapper "valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes --max-threads=600"
+unset PCPU_TEST_EMULATED
 
 PCPU_TEST_SCALE=-20
 have aarch64-linux-gnu-gcc && have qemu-aarch64 &&
@@ -50,4 +57,17 @@ have musl-gcc &&
 
 have clang &&
 	CC=clang build build-clang --buildtype=release -Dbench=disabled &&
-	run build-clang --timeout-multiplier 5 --suite unit --suite program --suite variant
+	run build-clang --timeout-multiplier 5 --suite unit --suite program --suite asan --suite variant
+
+# Models, and that each fails with a step of its argument taken out.
+if have spin; then
+	echo "== models"
+	tests/models/run.sh >build-models.out 2>&1
+	grep -v '^ok' build-models.out
+	good=$(grep -c '^ok' build-models.out)
+	bad=$(grep -c '^not ok' build-models.out)
+	grep -q '^1\.\.' build-models.out || bad=$((bad + 1))
+	echo "   $good passed, $bad failed"
+	passed=$((passed + good))
+	failed=$((failed + bad))
+fi

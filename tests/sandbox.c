@@ -180,8 +180,8 @@ int main(int argc, char **argv)
 		return count();
 	if (argc > 1)
 		return 2;
-	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
-		tap_skip("all", "this system has no seccomp");
+	if (getenv("PCPU_TEST_EMULATED") || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
+		tap_skip("all", "no filters in this system or emulator");
 		return tap_done();
 	}
 	for (size_t i = 0; i < NR_CALLS; i++) {

@@ -66,6 +66,15 @@ mkdir tree other
 	printf 'hidden\n' >.hidden
 	printf 'not text\n' >"$(printf '\377\001\033[31m')"
 	mkdir "directory${newline}with newline" -- -type "(" "..." deep
+	# Names that a node cannot have as they are, and names that look like what these become.
+	bytes=$(printf '\377\200')
+	for name in "$bytes" %FF%80 "%" "%%" "%25" "%~" "$(printf '\303\244')" "$(printf '\303')" "$(printf 'tab\t')" \
+		"$(printf '%063d' 0)" "$(printf '%064d' 0)" "$(printf '%063d' 0)1" "$(printf '%0255d' 1)" \
+		"$(printf '%0255d' 2)" "$(printf '%045d' 0)$bytes$bytes$bytes$bytes"; do
+		mkdir "names/" 2>/dev/null
+		mkdir "names/$name"
+		printf 'words in "%s"\n' "$name" >"names/$name/file"
+	done
 	printf 'x\n' >"directory${newline}with newline/file${newline}"
 	printf 'y\n' >./-type/f
 	printf 'z\n' >"./(/)"
@@ -133,8 +142,9 @@ long=$(printf '%0200d' 0)
 for workers in 1 2 16; do
 	run --quiet --verify -j $workers tree
 	status=$?
-	[ $status -eq 0 ] && grep -q '^verify: equal' out && [ ! -s err ]
-	result $? "-j $workers: equal to find and wc"
+	[ $status -eq 0 ] && grep -q '^verify: equal.* totals' out && grep -q '^verify: equal.* directories' out &&
+		[ ! -s err ]
+	result $? "-j $workers: equal to find and wc, in all and by directory"
 done
 
 # The same without --verify, so that the program is not its own judge.
@@ -165,8 +175,32 @@ run -q --verify -j 3 tree tree/deep tree/partial tree/partial tree/pipe tree/dan
 result $? "overlapping paths, links, files, and a pipe on the command line"
 (cd tree && run -q --verify -j 2 -- -name - "(" "..." "name${newline}with newline" -type)
 result $? "paths that look like parts of an expression"
+run -q --verify --depth 1 tree/names tree/names tree/names/../names
+[ $? -eq 0 ] && grep -q "^verify: equal.* in 48 of 48 directories" out
+result $? "the same directory again: a node each"
 run -q --verify other/file
+[ $? -eq 0 ] && ! grep -q 'of 0 directories' out
 result $? "one file: wc prints no total"
+
+# Directories by themselves, once more without --verify.
+for depth in 0 1 3 100; do
+	run -q --verify --depth $depth --top 50 tree/wide tree/names
+	status=$?
+	places=$(find tree/wide tree/names -maxdepth $depth -type d -printf x | wc -c)
+	[ $status -eq 0 ] && grep -q "^verify: equal.* of $places directories" out
+	result $? "--depth $depth: so many directories"
+	status=0
+	sed -n 's/^ *\([0-9,]*\)  *\([0-9,]*\)  \(\.\/tree\/wide.*\)$/\1 \2 \3/p' out >rows
+	grep -q ' ./tree/wide$' rows || status=1
+	while read -r bytes files place; do
+		[ "$(echo "$bytes" | tr -d ,)" = "$(find "$place" -type f -exec cat '{}' + | wc -c)" ] &&
+			[ "$(echo "$files" | tr -d ,)" = "$(find "$place" -type f -printf x | wc -c)" ] || status=1
+	done <rows
+	result $status "--depth $depth --top: what find and cat say of each directory"
+done
+run -q --top 1 tree/wide/1 tree tree/deep
+grep -q '  \./tree$' out
+result $? "--top: the largest comes first"
 mkdir nothing
 run -q --verify nothing
 result $? "no file at all"
@@ -220,6 +254,21 @@ chmod +x lies/wc
 [ $? -eq 1 ] && grep -q '^scan: verify: lines differ: counted 1, wc says 2$' err && ! grep -q equal out
 result $? "a differing total: named, exit status 1"
 
+# A find that lies about one directory alone.
+mkdir lies2 other/inside
+cat >lies2/find <<'LIE'
+#!/bin/sh
+PATH=${PATH#*:}
+[ "$2" != ./other/inside ] || printf 'd\0'
+exec find "$@"
+LIE
+chmod +x lies2/find
+(PATH=$work/lies2:$PATH && run -q --verify other)
+[ $? -eq 1 ] && grep -q '^scan: verify: ./other/inside: directories differ: counted 1, find says 2$' err &&
+	grep -q 'equal.* totals' out && ! grep -q 'equal.* directories' out
+result $? "a directory that differs: named, exit status 1"
+rmdir other/inside
+
 # A wc by the letter of POSIX, to which bytes that do not print make words too. Each file ends in a newline, so
 # that they may be counted as one.
 mkdir posix
@@ -270,10 +319,17 @@ result $? "full disk: exit status 1"
 run -i 0.001 -j 2 tree
 [ $? -eq 0 ] && grep -Eq '^ +[0-9.]+ s  [0-9,]+ files \([0-9,]+/s\) [0-9,]+ bytes' out && ! grep -q "$(printf '\033')" out
 result $? "progress in a pipe: plain lines"
+run -i 0.001 -j 2 --top 3 tree
+[ $? -eq 0 ] && grep -q '  per second  directory' out && grep -Eq '^ +[0-9,]+ +[0-9,]+  \./tree$' out &&
+	! grep -q "$(printf '\033')" out
+result $? "progress with directories"
 if command -v script >/dev/null; then
 	TERM=xterm script -qec "stty rows 40 cols 100; $scan -i 0.001 tree" /dev/null >out 2>err </dev/null
 	[ $? -eq 0 ] && grep -q "$(printf '\033')\[9A" out
 	result $? "progress on a terminal: drawn in place"
+	TERM=xterm script -qec "stty rows 40 cols 70; $scan -i 0.001 --top 3 tree" /dev/null >out 2>err </dev/null
+	[ $? -eq 0 ] && grep -q "$(printf '\033')\[13A" out && ! grep -Eq '^ +[0-9,]+ +[0-9,]+  .{40}' out
+	result $? "directories on a terminal: cut to its width"
 else
 	result 0 "progress on a terminal" "no script command"
 fi
@@ -281,7 +337,7 @@ fi
 # ---- Usage ----
 
 for arguments in "-j 0" "-j -1" "-j x" "-j 1x" "-j 99999999999999999999" "-j" "-i 0" "-i nan" "-i x" "--what" "-z" \
-	"--verify=yes" "--workers" "-q -j 2000 other"; do
+	"--depth -1" "--depth 101" "--depth x" "--depth" "--top 0" "--top 51" "--top x" "--verify=yes" "--workers" "-q -j 2000 other"; do
 	run $arguments
 	[ $? -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && [ ! -s out ] && grep -q '^scan: ' err
 	result $? "wrong usage '$arguments': one line, exit status 2"

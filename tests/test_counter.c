@@ -605,6 +605,26 @@ Test(counter, lowered_batch)
 	expect_eq(above, 36);
 }
 
+/* What a reader may see while extreme adds are under way (total new, carried old): bounds that are numbers (I3). */
+Test(counter, bounds_saturate)
+{
+	int64_t below, above, *slots[2];
+
+	start("0-3");
+	make(100, 0);
+	expect_eq(pcpu_counter_set_batch(&c, 10), 0);
+	for (int i = 0; i < 2; i++)
+		slots[i] = (int64_t *)(c.slots + (size_t)i * c.stride);
+	*slots[0] = *slots[1] = INT64_MIN;
+	pcpu_counter_error(&c, &below, &above);
+	expect_eq(below, 36);
+	expect_eq(above, INT64_MAX);
+	*slots[0] = *slots[1] = INT64_MAX;
+	pcpu_counter_error(&c, &below, &above);
+	expect_eq(below, INT64_MAX);
+	expect_eq(above, 36);
+}
+
 Test(counter, raised_batch)
 {
 	int64_t below, above;
@@ -841,7 +861,7 @@ Test(counter, node_words_are_given_back)
 }
 
 /* A machine without memory: the counter counts in its own words (I1). Sanitizers end where they get none. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef UNIT_SANITIZED
 Test(counter, out_of_memory)
 {
 	static struct pcpu_counter fresh = PCPU_COUNTER_INIT;

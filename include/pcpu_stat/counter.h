@@ -44,20 +44,21 @@ struct pcpu_counter {
 	int64_t direct;	 /* adds that went past the slots */
 	int64_t base;	 /* sum = slots + direct - base */
 	uint32_t widest; /* the largest bias that any slot may have been filled under */
-	uint32_t flags;
+	uint32_t reserved_word;
 	uint64_t reserved_shared[4];
 };
 
-/** Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails.
+/**
+ * Static initialiser: an automatic batch, the default region, value 0. Usable before main() and never fails.
+ * (Every member has its 0, as compilers warn of those left out.)
  */
+/* clang-format off */
 #define PCPU_COUNTER_INIT                                                                                    \
 	{                                                                                                    \
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0,   \
-			0, 0,                                                                                \
-		{                                                                                            \
-			0, 0, 0, 0                                                                           \
-		}                                                                                            \
+		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0, 0, 0},            \
+		0, 0, 0, 0, 0, {0, 0, 0, 0}                                                                  \
 	}
+/* clang-format on */
 
 /** Carry by way of one word per NUMA node, also where that is not the default (machines with one node). */
 #define PCPU_COUNTER_NODE_LEVEL 1u
@@ -114,10 +115,13 @@ PCPU_API void pcpu_counter_destroy(struct pcpu_counter *c);
  * @param n  amount, may be negative; sums wrap at 64 bits
  *
  * Context: any thread, also one the library never saw; signal handler; inside malloc; before constructors;
- * after fork. Cost: two fifths (inline) to three fifths (called) of `thread_local += n` where the CPU forwards
- * stores by register name, more elsewhere (bench_counter --bars prints the ratios); one atomic add to a shared
- * word per batch, and for each amount of the batch or more: choose a batch well above the usual amount. Called,
- * it is fastest while the thread runs no other section in between (adds compiled in, or to a tree).
+ * after fork. Not where a thread borrows another one's thread pointer, or made one up: the child of vfork, or of
+ * a bare clone without the C library. The kernel updates no CPU id there, and adds can be lost.
+ *
+ * Cost: two fifths (inline) to three fifths (called) of `thread_local += n` where the CPU forwards stores by
+ * register name, more elsewhere (bench_counter --bars prints the ratios); one atomic add to a shared word per
+ * batch, and for each amount of the batch or more: choose a batch well above the usual amount. Called, it is
+ * fastest while the thread runs no other section in between (adds compiled in, or to a tree).
  */
 PCPU_COUNTER_UPDATE void pcpu_counter_add(struct pcpu_counter *c, int64_t n);
 /** pcpu_counter_add(c, -n), also for INT64_MIN (which wraps to itself). */
@@ -160,7 +164,9 @@ PCPU_API int64_t pcpu_counter_sum_positive(const struct pcpu_counter *c);
  *
  * Both are slots * (batch - 1), and with a node level nodes * (node batch - 1) more. They depend neither on
  * the number of threads nor on that of adds, and some sequence of adds reaches them. After the batch was
- * made smaller, slots that still hold more than it allows count with what they hold.
+ * made smaller, slots that still hold more than it allows count with what they hold. In a child forked while
+ * another thread was in the middle of an add, that add stays under way for good: sum is exact there, while read,
+ * the bounds and what compare concludes from them may be off by its amount.
  *
  * @param c      the counter
  * @param below  out, >= 0; saturates at INT64_MAX
@@ -189,8 +195,8 @@ PCPU_API int pcpu_counter_compare(const struct pcpu_counter *c, int64_t value);
  * @param c      the counter
  * @param value  what the sum becomes
  *
- * Context: any thread, inside malloc, after fork; a signal handler if it interrupts no set or drain of the
- * same counter for ever. Cost: O(slots) loads.
+ * Context: any thread, signal handler, inside malloc, after fork. Cost: O(slots) loads and two atomic
+ * operations; again for each set or drain that comes in between.
  */
 PCPU_API void pcpu_counter_set(struct pcpu_counter *c, int64_t value);
 
@@ -200,7 +206,7 @@ PCPU_API void pcpu_counter_set(struct pcpu_counter *c, int64_t value);
  * @param c  the counter
  * @return what was taken away
  *
- * Context: as pcpu_counter_set. Cost: O(slots) loads and two atomic operations; slots are only read.
+ * Context, cost: the same. Slots are only read.
  */
 PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
 
@@ -209,14 +215,14 @@ PCPU_API int64_t pcpu_counter_drain(struct pcpu_counter *c);
  *
  * @param c      the counter
  * @param batch  1 .. INT32_MAX; 0: automatic again; 1 makes read exact at rest, once each slot was used
- * @return 0; -EINVAL above INT32_MAX
+ * @return 0; -EINVAL above INT32_MAX; -EAGAIN in a signal handler that interrupts the library's start
  *
  * Context: any thread, inside malloc, after fork. Cost: a few stores to a line that every add reads;
  * with a node level an atomic exchange per node.
  */
 PCPU_API int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch);
 
-/** The part of pcpu_counter_add that inline code does not hold. For pcpu_stat/counter.h alone. */
+/** The part of pcpu_counter_add that inline code does not hold. For pcpu_stat/counter_inline.h alone. */
 PCPU_API void pcpu_counter_add_slow(struct pcpu_counter *c, int64_t n);
 
 PCPU_END_DECLS

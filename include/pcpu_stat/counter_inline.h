@@ -2,7 +2,8 @@
 /**
  * @file counter_inline.h
  * The bodies of the counter's update calls. Compiled into callers that define PCPU_STAT_INLINE, and once into
- * the library, where PCPU_COUNTER_UPDATE makes them the exported functions. Included by counter.h alone.
+ * the library, where PCPU_COUNTER_UPDATE makes them the exported functions. Included by counter.h
+ * and lib/counter/counter.c alone.
  */
 #ifndef PCPU_STAT_COUNTER_INLINE_H
 #define PCPU_STAT_COUNTER_INLINE_H

@@ -12,9 +12,8 @@ PCPU_BEGIN_DECLS
 
 /** How updates find and change the memory of the CPU they run on. */
 enum pcpu_backend {
-	PCPU_BACKEND_RSEQ, /**< restartable sequences: plain stores (x86-64), or the CPU id alone (aarch64) */
-	PCPU_BACKEND_ATOMIC, /**< atomic adds to the slot of the CPU that getcpu names, or of a hashed thread
-			      */
+	PCPU_BACKEND_RSEQ,   /**< restartable sequences: plain stores (x86-64); the CPU id alone (aarch64) */
+	PCPU_BACKEND_ATOMIC, /**< atomic adds to the slot that getcpu names, or a hash of the thread */
 };
 
 /** What became of NUMA placement (pcpu_info.numa). */
@@ -54,7 +53,8 @@ struct pcpu_info {
  * Fill @p info with the facts found at start-up.
  *
  * @param info  out; info->size is the caller's sizeof(struct pcpu_info)
- * @return 0; -EINVAL if @p info is NULL or info->size is smaller than the first published struct
+ * @return 0; -EINVAL if @p info is NULL or info->size is smaller than the first published struct; -EAGAIN in a
+ * signal handler that interrupts the library's start, when there are no facts yet
  *
  * Context: any thread, signal handler, inside malloc, after fork. Cost: a copy.
  */
@@ -74,7 +74,8 @@ PCPU_API const char *pcpu_backend_name(int backend);
  * The NUMA node that a slot belongs to.
  *
  * @param slot  slot number = CPU id, 0 .. pcpu_info.slots - 1
- * @return node id; -ENXIO for no such slot, or a CPU id that is a hole in the possible list
+ * @return node id; -ENXIO for no such slot, or a CPU id that is a hole in the possible list; -EAGAIN in a signal
+ * handler that interrupts the library's start
  *
  * Context: anywhere. Cost: a load.
  */

@@ -119,7 +119,8 @@ PCPU_API struct pcpu_node *pcpu_tree_root(struct pcpu_tree *tree);
  */
 PCPU_API int pcpu_node_create(struct pcpu_node **node, struct pcpu_node *parent, const char *name);
 
-/** As pcpu_node_create. In a shared region the node goes with this process; in a private one everything does.
+/**
+ * As pcpu_node_create. In a shared region the node goes with this process; in a private one everything does.
  */
 PCPU_API int pcpu_node_create_owned(struct pcpu_node **node, struct pcpu_node *parent, const char *name);
 
@@ -156,7 +157,10 @@ PCPU_API int pcpu_node_find(struct pcpu_node **node, struct pcpu_tree *tree, con
  */
 PCPU_API void pcpu_node_put(struct pcpu_node *node);
 
-/** The parent, or NULL for the root. Borrowed: valid as long as @p node is. Context: anywhere. Cost: a load.
+/**
+ * The parent, or NULL for the root. Borrowed: valid as long as @p node is.
+ *
+ * Context: anywhere. Cost: a load.
  */
 PCPU_API struct pcpu_node *pcpu_node_parent(struct pcpu_node *node);
 
@@ -303,7 +307,11 @@ PCPU_API uint64_t pcpu_node_threshold(struct pcpu_node *node);
 PCPU_API int pcpu_tree_walk(struct pcpu_tree *tree,
 			    int (*fn)(struct pcpu_node *node, unsigned depth, void *ctx), void *ctx);
 
-/** How many nodes were made so far, destroyed ones too, for pcpu_tree_next. Context: anywhere. Cost: a load. */
+/**
+ * How many nodes were made so far, destroyed ones too, for pcpu_tree_next.
+ *
+ * Context: anywhere. Cost: a load.
+ */
 PCPU_API uint64_t pcpu_tree_made(struct pcpu_tree *tree);
 
 /**

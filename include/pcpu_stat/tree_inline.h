@@ -2,7 +2,8 @@
 /**
  * @file tree_inline.h
  * The bodies of the tree's update calls. Compiled into callers that define PCPU_STAT_INLINE, and once into
- * the library, where PCPU_NODE_UPDATE makes them the exported functions. Included by tree.h alone.
+ * the library, where PCPU_NODE_UPDATE makes them the exported functions. Included by tree.h and
+ * lib/tree/mark.c alone.
  */
 #ifndef PCPU_STAT_TREE_INLINE_H
 #define PCPU_STAT_TREE_INLINE_H
@@ -26,9 +27,7 @@ PCPU_NODE_UPDATE void pcpu_node_add(struct pcpu_node *node, uint32_t stat, int64
 #endif
 }
 
-/* With a constant number of constant statistics nothing is left of a loop but the adds. clang does it
- * unasked.
- */
+/* With a constant number of constant statistics only adds are left of the loop. clang does it unasked. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define PCPU_UNROLL _Pragma("GCC unroll 16")
 #else
@@ -61,8 +60,7 @@ PCPU_NODE_UPDATE void pcpu_node_add_many(struct pcpu_node *node, const struct pc
 		PCPU_X86_NODE_ADD_AT(*value, cpu, deltas[i].n, moved);
 		continue;
 	moved:
-		/* This one alone: after an interruption the next one goes on here, after a migration none
-		 * does. */
+		/* This one alone. After an interruption the next goes on here, after a migration none. */
 		pcpu_node_add_slow(node, deltas[i].stat, deltas[i].n, NULL);
 	}
 	/* After the stores of the adds, see lib/tree/flush.c. */
@@ -72,8 +70,7 @@ PCPU_NODE_UPDATE void pcpu_node_add_many(struct pcpu_node *node, const struct pc
 	return;
 slow:
 #endif
-	/* Unrolled as well: an index that is not constant would keep the changes in memory, here and above.
-	 */
+	/* Unrolled as well: an index that is not constant would keep the changes in memory, above too. */
 	PCPU_UNROLL
 	for (i = 0; i < nr; i++)
 		pcpu_node_add_slow(node, deltas[i].stat, deltas[i].n, NULL);

@@ -2,6 +2,7 @@
 /*
  * What a machine can do with restartable sequences. An architecture file defines PCPU_ARCH_SECTIONS and the
  * sections; where there is none, updates take the CPU id alone from the area, or nothing (PCPU_ARCH_CPU_ID).
+ * PCPU_ARCH_SIMULATED puts CPUs made of software in place of the machine's.
  *
  * aarch64 has no sections on purpose: since kernel 6.19 preemption by another thread of the same CPU does not
  * abort a section there, which the load/add/store form depends on. Its adds are relaxed atomics (one LSE
@@ -23,14 +24,17 @@ struct pcpu_rseq_area {
 	uint32_t padding;
 } __attribute__((aligned(32)));
 
-#if defined(__x86_64__) && !defined(__ILP32__) && !PCPU_SANITIZED
+#if defined(PCPU_ARCH_SIMULATED)
+#define PCPU_ARCH_SECTIONS 1
+#include "arch/rseq_simulated.h"
+#elif defined(__x86_64__) && !defined(__ILP32__) && !PCPU_SANITIZED
 #define PCPU_ARCH_SECTIONS 1
 #include "arch/rseq_x86_64.h"
 #else
 #define PCPU_ARCH_SECTIONS 0
 #endif
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(PCPU_ARCH_SIMULATED)
 #define PCPU_ARCH_CPU_ID 1
 #else
 #define PCPU_ARCH_CPU_ID 0
@@ -39,7 +43,9 @@ struct pcpu_rseq_area {
 /* The thread pointer: what a rseq offset is relative to. */
 static inline char *pcpu_thread_pointer(void)
 {
-#if defined(__x86_64__) && !defined(__ILP32__)
+#if defined(PCPU_ARCH_SIMULATED)
+	return pcpu_simulated_thread_pointer();
+#elif defined(__x86_64__) && !defined(__ILP32__)
 	char *tp;
 
 	__asm__("movq %%fs:0, %0" : "=r"(tp)); /* the TCB begins with its own address */

@@ -16,30 +16,34 @@
 #include <pcpu_stat/limit.h>
 #include <pcpu_stat/arch/x86_64.h>
 
+/* Assembly is laid out by hand, an instruction a line. */
+/* clang-format off */
+
 /*
  * The add of the exported function. There is one of it in a process, so a thread mostly comes here with its
- * descriptor still armed: look for that, as the first thing inside the section, in place of arming it. If it is
- * armed then, whatever interrupts from there on aborts; if something interrupted before, the kernel took it
- * away. A comparison costs less here than a store, since each call stores its return address as it is.
- * In code compiled into callers it is the other way round: each copy has a descriptor of its own.
+ * descriptor still armed: look for that, as the first thing inside the section, in place of arming it. If it
+ * is armed then, whatever interrupts from there on aborts; if something interrupted before, the kernel took
+ * it away. A comparison costs less here than a store, since each call stores its return address as it is. In
+ * code compiled into callers it is the other way round: each copy has a descriptor of its own.
  *
  * Leaves for `unarmed` when another descriptor is there, or none. There the add is made as callers make it,
- * and pcpu_x86_arm_add lets the next call find the right one. Slow paths do not do that: a store of it next to
- * the atomic add of a carry made the carry twice as dear (39 ns against 17).
+ * and pcpu_x86_arm_add lets the next call find the right one. Slow paths do not do that: a store of it next
+ * to the atomic add of a carry makes the carry more than twice as dear.
  */
 #define PCPU_X86_COUNTER_ADD_ARMED(c, n, unarmed, abort, no_cpu, no_fit, ...)                                \
-	__asm__ goto(PCPU_X86_SECTION("%l[" #abort "]") ".globl pcpu_x86_add_section\n\t"                    \
-							".hidden pcpu_x86_add_section\n\t"                   \
-							".set pcpu_x86_add_section, 3b\n\t"                  \
-							"1:\n\t"                                             \
-							"cmpq %%rax, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"  \
-							"jne %l[" #unarmed                                   \
-							"]\n\t" PCPU_X86_COUNTER_ADD_BODY("%l[" #no_cpu "]", \
-											  "%l[" #no_fit "]") \
-		     :                                                                                       \
-		     : PCPU_X86_COUNTER_OPERANDS(c, n)                                                       \
-		     : PCPU_X86_COUNTER_ADD_CLOBBERS                                                         \
-		     : __VA_ARGS__)
+	__asm__ goto(                                                                                        \
+		PCPU_X86_SECTION("%l[" #abort "]")                                                           \
+		".globl pcpu_x86_add_section\n\t"                                                            \
+		".hidden pcpu_x86_add_section\n\t"                                                           \
+		".set pcpu_x86_add_section, 3b\n\t"                                                          \
+		"1:\n\t"                                                                                     \
+		"cmpq %%rax, %%fs:" PCPU_X86_RSEQ_CS "(%[off])\n\t"                                          \
+		"jne %l[" #unarmed "]\n\t"                                                                   \
+		PCPU_X86_COUNTER_ADD_BODY("%l[" #no_cpu "]", "%l[" #no_fit "]")                              \
+		:                                                                                            \
+		: PCPU_X86_COUNTER_OPERANDS(c, n)                                                            \
+		: PCPU_X86_COUNTER_ADD_CLOBBERS                                                              \
+		: __VA_ARGS__)
 
 /* Outside of sections only: the kernel takes no notice of it there, or takes it away. */
 static inline void pcpu_x86_arm_add(void)
@@ -58,10 +62,20 @@ enum pcpu_x86_outcome {
 };
 
 /*
- * Add n to this CPU's slot, whether it fits or not: if not, all of the slot counts as carried from here on, and
- * the caller owes *carry to the next level (else 0, which no carry is). Both words of the slot change in one
- * commit, a 16-byte store: one instruction, which an interruption finds done or not done. To those who read
- * the words from other CPUs it may be two stores, as with any order of the two they could see between.
+ * Add n to this CPU's slot, whether it fits or not: if not, all of the slot counts as carried from here on,
+ * and the caller owes *carry to the next level (else 0, which no carry is). Both words of the slot change in
+ * one commit, a 16-byte store: one instruction, which an interruption finds done or not done. To readers on
+ * other CPUs it may be two stores: they may see either word first.
+ *
+ *		A.rseq_cs = &descriptor
+ *	start:	cpu = A.cpu_id
+ *		if (cpu >= C.fast_slots) goto no_cpu
+ *		slot = C.slots + cpu * C.stride
+ *		was = slot.carried
+ *		new = slot.total + n
+ *		settled = |new - was| > C.bias ? new : was
+ *		slot.total, slot.carried = new, settled		the commit
+ *	end:	carry = settled - was
  */
 static inline enum pcpu_x86_outcome pcpu_x86_counter_settle(const struct pcpu_counter *c, int64_t n,
 							    int64_t *carry, uint32_t *cpu)
@@ -70,8 +84,10 @@ static inline enum pcpu_x86_outcome pcpu_x86_counter_settle(const struct pcpu_co
 	uint32_t outcome = PCPU_X86_NO_CPU;
 
 	__asm__ volatile(
-		PCPU_X86_SECTION_BEGIN("6f") PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "5f") /* */
-		"movl %%eax, %k[id]\n\t" PCPU_X86_FIND_SLOT				       /* */
+		PCPU_X86_SECTION_BEGIN("6f")
+		PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", "5f")
+		"movl %%eax, %k[id]\n\t"
+		PCPU_X86_FIND_SLOT("%[ctr]")
 		"movq (%%rax), %%rdx\n\t"
 		"movq 8(%%rax), %[was]\n\t"
 		"addq %[amount], %%rdx\n\t"
@@ -85,7 +101,9 @@ static inline enum pcpu_x86_outcome pcpu_x86_counter_settle(const struct pcpu_co
 		"cmovaq %%rdx, %[settled]\n\t"
 		"movq %%rdx, %%xmm0\n\t"
 		"movq %[settled], %%xmm1\n\t"
-		"punpcklqdq %%xmm1, %%xmm0\n\t" PCPU_X86_DELAY "movaps %%xmm0, (%%rax)\n"
+		"punpcklqdq %%xmm1, %%xmm0\n\t"
+		PCPU_X86_DELAY
+		"movaps %%xmm0, (%%rax)\n"
 		"2:\n\t"
 		"xorl %[outcome], %[outcome]\n"
 		"5:\n\t"
@@ -170,14 +188,17 @@ static inline bool pcpu_x86_limit_open(const struct pcpu_limit *l, char *slot, u
  */
 static inline void pcpu_x86_node_note(uint64_t *slot_epoch, uint32_t cpu, uint64_t epoch)
 {
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */
-			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"
-			 "jne 5f\n\t" PCPU_X86_DELAY "movq %[epoch], (%[at])\n"
-			 "2:\n"
-			 "5:\n\t"
-			 :
-			 : [at] "r"(slot_epoch), [id] "r"(cpu), [epoch] "r"(epoch), [off] "r"(PCPU_X86_OFFSET)
-			 : "rax", "rcx", "memory", "cc");
+	__asm__ volatile(
+		PCPU_X86_SECTION_BEGIN("5f")
+		"cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"
+		"jne 5f\n\t"
+		PCPU_X86_DELAY
+		"movq %[epoch], (%[at])\n"
+		"2:\n"
+		"5:\n\t"
+		:
+		: [at] "r"(slot_epoch), [id] "r"(cpu), [epoch] "r"(epoch), [off] "r"(PCPU_X86_OFFSET)
+		: "rax", "rcx", "memory", "cc");
 }
 
 /*
@@ -189,18 +210,20 @@ static inline int pcpu_x86_probe(ptrdiff_t offset, uint64_t *words, uint32_t nr_
 	uint64_t id;
 	uint32_t failed = 1;
 
-	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") PCPU_X86_LOAD_CPU("%[limit]", "5f") /* */
-			 "movl %%eax, %k[id]\n\t"
-			 "leaq (%[words], %%rax, 8), %%rax\n\t"
-			 "movq (%%rax), %%rcx\n\t"
-			 "incq %%rcx\n\t"
-			 "movq %%rcx, (%%rax)\n"
-			 "2:\n\t"
-			 "xorl %[failed], %[failed]\n"
-			 "5:\n\t"
-			 : [id] "=&r"(id), [failed] "+&r"(failed)
-			 : [off] "r"(offset), [words] "r"(words), [limit] "r"(nr_words)
-			 : "rax", "rcx", "memory", "cc");
+	__asm__ volatile(
+		PCPU_X86_SECTION_BEGIN("5f")
+		PCPU_X86_LOAD_CPU("%[limit]", "5f")
+		"movl %%eax, %k[id]\n\t"
+		"leaq (%[words], %%rax, 8), %%rax\n\t"
+		"movq (%%rax), %%rcx\n\t"
+		"incq %%rcx\n\t"
+		"movq %%rcx, (%%rax)\n"
+		"2:\n\t"
+		"xorl %[failed], %[failed]\n"
+		"5:\n\t"
+		: [id] "=&r"(id), [failed] "+&r"(failed)
+		: [off] "r"(offset), [words] "r"(words), [limit] "r"(nr_words)
+		: "rax", "rcx", "memory", "cc");
 	return failed ? -1 : (int)id;
 }
 

@@ -227,15 +227,14 @@ int pcpu_counter_init(struct pcpu_counter *c, const struct pcpu_counter_attr *at
 
 	if (!c)
 		return -EINVAL;
-	if (attr) {
-		r = pcpu_copy_attr(&a, sizeof(a), sizeof(a), attr);
-		if (r)
-			return r;
-	}
+	r = pcpu_copy_attr(&a, sizeof(a), sizeof(a), attr);
+	if (r)
+		return r;
 	if (a.batch > INT32_MAX || (a.flags & ~(PCPU_COUNTER_NODE_LEVEL | PCPU_COUNTER_NO_NODE_LEVEL)) ||
 	    a.flags == (PCPU_COUNTER_NODE_LEVEL | PCPU_COUNTER_NO_NODE_LEVEL))
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	region = a.region;
 	offset = grant(&region);
 	if (offset < 0 && a.region)
@@ -286,7 +285,8 @@ int pcpu_counter_set_batch(struct pcpu_counter *c, uint32_t batch)
 {
 	if (batch > INT32_MAX)
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	if (batch == 0)
 		batch = pcpu_cpu.auto_batch;
 	if (batch == load_batch(c))
@@ -478,17 +478,28 @@ int64_t pcpu_counter_sum_positive(const struct pcpu_counter *c)
 	return value < 0 ? 0 : value;
 }
 
-/* The larger of a bound and what is held now, in the direction given by the sign of @held. */
-static void widen(int64_t bound, int64_t held, uint64_t *below, uint64_t *above)
+static int64_t saturating_add(int64_t a, int64_t b)
 {
-	*below += (uint64_t)(held > bound ? held : bound);
-	*above += (uint64_t)(-held > bound ? -held : bound);
+	int64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+/*
+ * The larger of a bound and what is held now, in the direction given by the sign of @held. While adds are under
+ * way that may be anything: half of an add of INT64_MIN too.
+ */
+static void widen(int64_t bound, int64_t held, int64_t *below, int64_t *above)
+{
+	int64_t against = held == INT64_MIN ? INT64_MAX : -held;
+
+	*below = saturating_add(*below, held > bound ? held : bound);
+	*above = saturating_add(*above, against > bound ? against : bound);
 }
 
 void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *above)
 {
-	int64_t slot_bound, bound;
-	uint64_t under = 0, over = 0;
+	int64_t slot_bound, bound, under = 0, over = 0;
 
 	if (load_state(c) == ATTACHED) {
 		const struct pcpu_zone *nodes = &c->region->node;
@@ -496,8 +507,7 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 		slot_bound = (int64_t)load_batch(c) - 1;
 		bound = (int64_t)node_bound(load_batch(c));
 		if (__atomic_load_n(&c->widest, __ATOMIC_ACQUIRE) == slot_bound) {
-			under = over = c->nr_slots * (uint64_t)slot_bound +
-				       (c->node_words ? nodes->chunks * (uint64_t)bound : 0);
+			under = over = c->nr_slots * slot_bound + (c->node_words ? nodes->chunks * bound : 0);
 		} else {
 			for (unsigned cpu = 0; cpu < c->nr_slots; cpu++) {
 				const struct slot *slot = slot_of(c, cpu);
@@ -509,8 +519,8 @@ void pcpu_counter_error(const struct pcpu_counter *c, int64_t *below, int64_t *a
 				widen(bound, (int64_t)load(node_word(c, i)), &under, &over);
 		}
 	}
-	*below = (int64_t)under;
-	*above = (int64_t)over;
+	*below = under;
+	*above = over;
 }
 
 /* A bound on |read - sum| that never needs a walk: every slot as wide as it may ever have been filled. */

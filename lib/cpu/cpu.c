@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The start, and the facts it found: see cpu.h. */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 
@@ -7,14 +8,14 @@
 #include <string.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "arch/area.h"
 #include "arch/rseq.h"
 #include "cpu/fence.h"
 #include "cpu/rseq.h"
 #include "version.h"
-
-enum { NOT_STARTED, STARTING, STARTED };
 
 /*
  * The automatic batch. A carry that two CPUs contend for costs about as much as 100 adds that stay on their
@@ -26,7 +27,13 @@ enum { NOT_STARTED, STARTING, STARTED };
 #define AUTO_BATCH_PER_CPU 16u
 
 struct pcpu_cpu pcpu_cpu;
-static uint64_t bad_stats;
+
+/*
+ * Exported as a datum, not for callers: where both products are loaded, the first one answers pcpu_get_info, and
+ * the other one counts here as well.
+ */
+PCPU_API extern uint64_t pcpu_bad_stats;
+uint64_t pcpu_bad_stats;
 
 /* The area that updates use names the CPU we run on; negative in an unregistered thread. */
 static int32_t area_cpu(void)
@@ -69,8 +76,7 @@ static void start(const struct pcpu_os *os, int backend)
 	p->rseq = backend == PCPU_BACKEND_ATOMIC ? PCPU_RSEQ_OVERRIDDEN : pcpu_rseq_find(os, &offset);
 	p->sections = PCPU_ARCH_SECTIONS && p->rseq == PCPU_RSEQ_USED;
 	p->area_has_cpu = offset != 0;
-	/* Without sections but with the area, adds still go to the right slot for a load: that is rseq to
-	 * users. */
+	/* Without sections but with the area, adds still find their slot by a load: that is rseq to users. */
 	p->backend = p->area_has_cpu ? PCPU_BACKEND_RSEQ : PCPU_BACKEND_ATOMIC;
 	if (!PCPU_ARCH_SECTIONS && p->area_has_cpu && !PCPU_SANITIZED)
 		p->rseq = PCPU_RSEQ_USED;
@@ -89,20 +95,36 @@ static int backend_from_environment(void)
 	return -1;
 }
 
-void pcpu_cpu_start(void)
+/* This thread, process and all: a forked child has another number than the thread that called fork. */
+static uint64_t this_thread(void)
 {
-	uint32_t expected = NOT_STARTED;
+	return (uint64_t)(uint32_t)getpid() << 32 | (uint32_t)syscall(SYS_gettid);
+}
 
-	if (__atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE) == STARTED)
-		return;
-	if (__atomic_compare_exchange_n(&pcpu_cpu.started, &expected, STARTING, false, __ATOMIC_ACQUIRE,
-					__ATOMIC_ACQUIRE)) {
-		start(&pcpu_linux, backend_from_environment());
-		__atomic_store_n(&pcpu_cpu.started, STARTED, __ATOMIC_RELEASE);
-		return;
-	}
-	while (__atomic_load_n(&pcpu_cpu.started, __ATOMIC_ACQUIRE) != STARTED)
+bool pcpu_cpu_start(void)
+{
+	static uint64_t starter; /* the thread that starts, or did; 0: none yet */
+	uint64_t self, other = 0;
+
+	if (pcpu_cpu_started())
+		return true;
+	self = this_thread();
+	while (!__atomic_compare_exchange_n(&starter, &other, self, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_ACQUIRE)) {
+		if (pcpu_cpu_started())
+			return true;
+		/* A signal handler in the middle of it must not wait for what it interrupts. */
+		if (other == self)
+			return false;
+		/* A thread of the process that we were forked from never finishes here: begin anew in its place. */
+		if (other >> 32 != self >> 32)
+			continue;
 		sched_yield();
+		other = 0;
+	}
+	start(&pcpu_linux, backend_from_environment());
+	__atomic_store_n(&pcpu_cpu.started, true, __ATOMIC_RELEASE);
+	return true;
 }
 
 __attribute__((constructor)) static void start_early(void)
@@ -113,7 +135,7 @@ __attribute__((constructor)) static void start_early(void)
 void pcpu_cpu_restart(const struct pcpu_os *os, int backend)
 {
 	start(os, backend < 0 ? backend_from_environment() : backend);
-	__atomic_store_n(&pcpu_cpu.started, STARTED, __ATOMIC_RELEASE);
+	__atomic_store_n(&pcpu_cpu.started, true, __ATOMIC_RELEASE);
 }
 
 unsigned pcpu_current_slot(void)
@@ -126,21 +148,23 @@ unsigned pcpu_current_slot(void)
 		cpu = p->os->current_cpu();
 	if (cpu >= 0)
 		return (unsigned)cpu % p->topology.slots;
-	/* Thread blocks lie whole pages apart: spread them by a multiplicative hash (Knuth's golden ratio).
-	 */
+	/* Thread blocks lie whole pages apart: spread by a multiplicative hash (Knuth's golden ratio). */
 	hash = ((uint64_t)(uintptr_t)pcpu_thread_pointer() >> 6) * 0x9e3779b97f4a7c15u;
 	return (unsigned)(hash >> 32) % p->topology.slots;
 }
 
 void pcpu_cpu_count_bad_stat(void)
 {
-	__atomic_fetch_add(&bad_stats, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pcpu_bad_stats, 1, __ATOMIC_RELAXED);
 }
 
 int pcpu_copy_attr(void *to, size_t size, size_t oldest, const void *from)
 {
-	size_t given = *(const size_t *)from;
+	size_t given;
 
+	if (!from)
+		return 0;
+	given = *(const size_t *)from;
 	if (given < oldest)
 		return -EINVAL;
 	for (size_t i = size; i < given; i++)
@@ -149,6 +173,13 @@ int pcpu_copy_attr(void *to, size_t size, size_t oldest, const void *from)
 	memcpy(to, from, given < size ? given : size);
 	*(size_t *)to = size;
 	return 0;
+}
+
+void pcpu_copy_facts(void *to, size_t given, const void *from, size_t size)
+{
+	memset(to, 0, given);
+	memcpy(to, from, given < size ? given : size);
+	*(size_t *)to = given;
 }
 
 int pcpu_get_info(struct pcpu_info *info)
@@ -161,7 +192,8 @@ int pcpu_get_info(struct pcpu_info *info)
 
 	if (!info || info->size < oldest)
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	given = info->size;
 	facts.slots = p->topology.slots;
 	facts.slots_online = p->topology.online;
@@ -171,10 +203,8 @@ int pcpu_get_info(struct pcpu_info *info)
 	facts.rseq = p->rseq;
 	facts.fences = pcpu_fence_kinds() & (PCPU_FENCE_PROCESS | PCPU_FENCE_GLOBAL);
 	facts.batch = p->auto_batch;
-	facts.bad_stats = __atomic_load_n(&bad_stats, __ATOMIC_RELAXED);
-	memset(info, 0, given);
-	memcpy(info, &facts, given < sizeof(facts) ? given : sizeof(facts));
-	info->size = given;
+	facts.bad_stats = __atomic_load_n(&pcpu_bad_stats, __ATOMIC_RELAXED);
+	pcpu_copy_facts(info, given, &facts, sizeof(facts));
 	return 0;
 }
 
@@ -194,7 +224,8 @@ int pcpu_slot_node(unsigned slot)
 {
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	if (slot >= t->slots || t->slot_index[slot] < 0)
 		return -ENXIO;
 	return t->node_id[t->slot_index[slot]];

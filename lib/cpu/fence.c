@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* membarrier: what the kernel has, and the calls. */
 #define _GNU_SOURCE
 #include "cpu/fence.h"
 

@@ -11,16 +11,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define BITS_PER_LONG (8 * sizeof(unsigned long))
 /* Kernel: uapi/linux/mempolicy.h, repeated here because that header comes with libnuma on some systems. */
 #define MPOL_PREFERRED	    1
 #define MPOL_F_MEMS_ALLOWED 4
-/* Kernel: the largest node mask that any configuration needs (CONFIG_NODES_SHIFT <= 10). */
-#define MAX_NODES 1024
 
-static long result(long r)
+#define BITS_PER_LONG (8 * sizeof(unsigned long))
+
+/* What a call returned, with the error in place of -1; errno is again what it was before. */
+static long result(long r, int saved)
 {
-	return r < 0 ? -errno : r;
+	if (r < 0)
+		r = -errno;
+	errno = saved;
+	return r;
 }
 
 /*
@@ -31,7 +34,7 @@ static int linux_current_cpu(void)
 {
 #if defined(__x86_64__)
 	static int has_vdso; /* 0 unknown, 1 yes, -1 no; every thread finds the same */
-	int saved = errno, cpu, known = __atomic_load_n(&has_vdso, __ATOMIC_RELAXED);
+	int saved = errno, known = __atomic_load_n(&has_vdso, __ATOMIC_RELAXED);
 
 	if (known == 0) {
 		known = getauxval(AT_SYSINFO_EHDR) ? 1 : -1;
@@ -39,9 +42,7 @@ static int linux_current_cpu(void)
 	}
 	if (known < 0)
 		return -ENOSYS;
-	cpu = sched_getcpu();
-	errno = saved;
-	return cpu < 0 ? -ENOSYS : cpu;
+	return (int)result(sched_getcpu(), saved);
 #else
 	return -ENOSYS; /* aarch64's vDSO has no getcpu */
 #endif
@@ -50,52 +51,41 @@ static int linux_current_cpu(void)
 static long linux_get_affinity(unsigned long *mask, size_t bytes)
 {
 	int saved = errno;
-	long r = result(syscall(SYS_sched_getaffinity, 0, bytes, mask));
 
-	errno = saved;
-	return r;
+	return result(syscall(SYS_sched_getaffinity, 0, bytes, mask), saved);
 }
 
 static long linux_nr_configured(void)
 {
 	int saved = errno;
-	long r = sysconf(_SC_NPROCESSORS_CONF);
 
-	errno = saved;
-	return r;
+	return result(sysconf(_SC_NPROCESSORS_CONF), saved);
 }
 
 static long linux_prefer_node(void *addr, size_t bytes, int node)
 {
-	unsigned long mask[MAX_NODES / BITS_PER_LONG] = {0};
+	unsigned long mask[PCPU_MAX_NODES / BITS_PER_LONG] = {0};
 	int saved = errno;
-	long r;
 
-	if (node < 0 || node >= MAX_NODES)
+	if (node < 0 || node >= PCPU_MAX_NODES)
 		return -EINVAL;
 	mask[(unsigned)node / BITS_PER_LONG] = 1UL << ((unsigned)node % BITS_PER_LONG);
 	/* The kernel reads one bit less than it is told. */
-	r = result(syscall(SYS_mbind, addr, bytes, MPOL_PREFERRED, mask, (unsigned long)MAX_NODES + 1, 0));
-	errno = saved;
-	return r;
+	return result(syscall(SYS_mbind, addr, bytes, MPOL_PREFERRED, mask, PCPU_MAX_NODES + 1UL, 0), saved);
 }
 
 static long linux_allowed_nodes(unsigned long *mask, size_t bytes)
 {
 	int saved = errno;
-	long r = result(syscall(SYS_get_mempolicy, NULL, mask, 8 * bytes, NULL, MPOL_F_MEMS_ALLOWED));
 
-	errno = saved;
-	return r;
+	return result(syscall(SYS_get_mempolicy, NULL, mask, 8 * bytes, NULL, MPOL_F_MEMS_ALLOWED), saved);
 }
 
 static long linux_membarrier(int command)
 {
 	int saved = errno;
-	long r = result(syscall(SYS_membarrier, command, 0, 0));
 
-	errno = saved;
-	return r;
+	return result(syscall(SYS_membarrier, command, 0, 0), saved);
 }
 
 const struct pcpu_os pcpu_linux = {

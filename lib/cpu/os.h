@@ -9,6 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The most that Linux can be configured for. */
+#define PCPU_MAX_SLOTS 8192 /* CPUs: CONFIG_MAXSMP */
+#define PCPU_MAX_NODES 1024 /* NUMA nodes: CONFIG_NODES_SHIFT <= 10 */
+
 struct pcpu_os {
 	const char *sysfs; /* "/sys" */
 	/* The CPU this thread runs on, or a negative errno; must not be a system call. */

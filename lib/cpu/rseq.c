@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Finding the area, and the self-test. */
 #include "cpu/rseq.h"
 
 #include <stdint.h>

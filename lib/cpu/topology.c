@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Lists and small files of /sys, and what they say. */
 #define _GNU_SOURCE
 #include "cpu/topology.h"
 
@@ -7,11 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BITS_PER_LONG (8 * sizeof(unsigned long))
-#define LONGS(bits)   (((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
-/* The longest list: every second of 8192 CPUs, five bytes each. */
-#define FILE_MAX       40960
-#define PATH_MAX_SYSFS 512
+#define BITS_PER_LONG  (8 * sizeof(unsigned long))
+#define LONGS(bits)    (((bits) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+#define FILE_MAX       (5 * PCPU_MAX_SLOTS) /* an id takes five bytes of a list at most: "8191," */
+#define PATH_MAX_SYSFS 512 /* the longest name there has some 50; the rest is for a test's root */
 
 static bool test_bit(const unsigned long *bits, unsigned i)
 {
@@ -133,8 +133,9 @@ static long read_file(const char *path, char *buffer, size_t size)
 /* The scratch space of one reading; static, since a constructor's stack may be small and malloc is out. */
 static struct {
 	char text[FILE_MAX];
-	unsigned long cpus[LONGS(PCPU_MAX_SLOTS)];
-	unsigned long nodes[LONGS(PCPU_MAX_NODES)];
+	unsigned long cpus[LONGS(PCPU_MAX_SLOTS)];  /* possible ones */
+	unsigned long some[LONGS(PCPU_MAX_SLOTS)];  /* those of the list looked at */
+	unsigned long nodes[LONGS(PCPU_MAX_NODES)]; /* online */
 	unsigned long memory[LONGS(PCPU_MAX_NODES)];
 	unsigned long allowed[LONGS(PCPU_MAX_NODES)];
 } scratch;
@@ -187,8 +188,7 @@ static void read_possible(struct pcpu_topology *t, const struct pcpu_os *os)
 
 static void read_online(struct pcpu_topology *t, const struct pcpu_os *os)
 {
-	unsigned long online[LONGS(PCPU_MAX_SLOTS)];
-	int n = read_list(os, "/devices/system/cpu/online", online, PCPU_MAX_SLOTS);
+	int n = read_list(os, "/devices/system/cpu/online", scratch.some, PCPU_MAX_SLOTS);
 
 	t->online = n > 0 && (unsigned)n <= t->possible ? (unsigned)n : t->possible;
 }
@@ -249,10 +249,28 @@ static void one_node(struct pcpu_topology *t)
 		t->slot_index[cpu] = test_bit(scratch.cpus, cpu) ? 0 : -1;
 }
 
+/* The possible CPUs of @node get the next index, unless an earlier node has them. */
+static void index_node(struct pcpu_topology *t, const struct pcpu_os *os, unsigned node)
+{
+	unsigned slots = 0;
+
+	if (read_node_file(os, node, "/cpulist") < 0 ||
+	    pcpu_list_parse(scratch.text, scratch.some, PCPU_MAX_SLOTS) <= 0)
+		return;
+	for (unsigned cpu = 0; cpu < t->slots; cpu++) {
+		if (!test_bit(scratch.some, cpu) || !test_bit(scratch.cpus, cpu) || t->slot_index[cpu] >= 0)
+			continue;
+		t->slot_index[cpu] = (int16_t)t->nodes;
+		slots++;
+	}
+	if (slots == 0)
+		return;
+	t->node_id[t->nodes] = (int16_t)node;
+	t->node_slots[t->nodes++] = slots;
+}
+
 static void read_nodes(struct pcpu_topology *t, const struct pcpu_os *os)
 {
-	unsigned long cpus[LONGS(PCPU_MAX_SLOTS)];
-
 	int n;
 
 	one_node(t);
@@ -268,30 +286,15 @@ static void read_nodes(struct pcpu_topology *t, const struct pcpu_os *os)
 	for (unsigned cpu = 0; cpu < t->slots; cpu++)
 		t->slot_index[cpu] = -1;
 	t->nodes = 0;
-	for (unsigned node = 0; node < PCPU_MAX_NODES; node++) {
-		unsigned slots = 0;
-
-		if (!test_bit(scratch.nodes, node) || read_node_file(os, node, "/cpulist") < 0 ||
-		    pcpu_list_parse(scratch.text, cpus, PCPU_MAX_SLOTS) <= 0)
-			continue;
-		for (unsigned cpu = 0; cpu < t->slots; cpu++) {
-			if (!test_bit(cpus, cpu) || !test_bit(scratch.cpus, cpu) || t->slot_index[cpu] >= 0)
-				continue;
-			t->slot_index[cpu] = (int16_t)t->nodes;
-			slots++;
-		}
-		if (slots == 0)
-			continue;
-		t->node_id[t->nodes] = (int16_t)node;
-		t->node_slots[t->nodes++] = slots;
-	}
+	for (unsigned node = 0; node < PCPU_MAX_NODES; node++)
+		if (test_bit(scratch.nodes, node))
+			index_node(t, os, node);
 	if (t->nodes == 0) {
 		one_node(t);
 		return;
 	}
 	t->nodes_online = (unsigned)n;
-	/* A CPU that is possible but was never brought up is on no node's list yet: it counts with the first.
-	 */
+	/* A CPU that is possible but was never up is on no node's list yet: it counts with the first node. */
 	for (unsigned cpu = 0; cpu < t->slots; cpu++) {
 		if (test_bit(scratch.cpus, cpu) && t->slot_index[cpu] < 0) {
 			t->slot_index[cpu] = 0;

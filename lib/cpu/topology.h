@@ -15,8 +15,6 @@
 
 #include "cpu/os.h"
 
-#define PCPU_MAX_SLOTS 8192 /* the largest NR_CPUS that Linux can be configured for (CONFIG_MAXSMP) */
-#define PCPU_MAX_NODES 1024 /* CONFIG_NODES_SHIFT <= 10 */
 /* Slots when nothing says how many CPUs there are: ids beyond it still count exactly, in shared words. */
 #define PCPU_FALLBACK_SLOTS 64
 
@@ -28,11 +26,16 @@ struct pcpu_topology {
 	unsigned nodes;	       /* nodes with possible CPUs = entries in node_id, at least 1 */
 	int16_t slot_index[PCPU_MAX_SLOTS];  /* CPU -> index into node_id, -1 for a hole */
 	int16_t node_id[PCPU_MAX_NODES];     /* index -> node id of the system */
-	int16_t node_memory[PCPU_MAX_NODES]; /* index -> nearest node with memory that we may use, -1: none
-						known */
+	int16_t node_memory[PCPU_MAX_NODES]; /* index -> nearest node with memory for us, -1: none known */
 	unsigned node_slots[PCPU_MAX_NODES]; /* index -> possible CPUs on the node */
 	bool degraded;			     /* /sys could not be believed: slots is a guess */
 };
+
+/* The node that memory for a CPU should come from; -1: no reason to ask for one. */
+static inline int pcpu_memory_of_cpu(const struct pcpu_topology *t, unsigned cpu)
+{
+	return t->slot_index[cpu] < 0 ? -1 : t->node_memory[t->slot_index[cpu]];
+}
 
 /*
  * Parse a list as the kernel prints it ("0,2-3,7\n") into a bitmap of @max bits (long words, cleared first).

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The one file that knows libnuma. */
+/* Where pages really are. The one file that knows libnuma. */
 #include <pcpu_stat/placement.h>
 
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cpu/cpu.h"
 #include "region/region.h"
 
+/* What a call asks about: 6 KiB of stack, and few calls. */
 #define PAGES_PER_CALL 512
 
 static int count_pages(char *from, size_t bytes, int node, struct pcpu_placement *found)
@@ -42,21 +42,18 @@ static int count_pages(char *from, size_t bytes, int node, struct pcpu_placement
 int pcpu_region_placement(struct pcpu_region *region, struct pcpu_placement *placement)
 {
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
-	struct pcpu_placement found = {.size = sizeof(found)};
+	struct pcpu_placement found = {0};
 	int saved = errno, r = 0;
 
 	if (!region || !placement || placement->size < sizeof(found))
 		return -EINVAL;
 	for (unsigned cpu = 0; cpu < region->cpu.chunks && r == 0; cpu++) {
-		int node = t->slot_index[cpu] < 0 ? -1 : t->node_memory[t->slot_index[cpu]];
+		char *chunk = pcpu_zone_at(&region->cpu, 0, cpu);
 
-		r = count_pages(pcpu_zone_at(&region->cpu, 0, cpu), region->cpu.bytes, node, &found);
+		r = count_pages(chunk, region->cpu.bytes, pcpu_memory_of_cpu(t, cpu), &found);
 	}
 	errno = saved;
-	if (r)
-		return r;
-	found.size = placement->size;
-	memset(placement, 0, placement->size);
-	memcpy(placement, &found, sizeof(found));
-	return 0;
+	if (r == 0)
+		pcpu_copy_facts(placement, placement->size, &found, sizeof(found));
+	return r;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Making regions, placing their memory, and the default ones: see region.h. */
 #define _GNU_SOURCE
 #include "region/region.h"
 
@@ -15,8 +16,7 @@
  * tables cover what it walks: 512 CPUs at 256 KiB are 64 of their pages.
  */
 #define DEFAULT_REGION_BYTES (256u << 10)
-/* A node's chunk for every counter of a full CPU chunk would be 8 times its size; a quarter of them is
- * plenty. */
+/* A node's chunk for every counter of a full CPU chunk would be 8 times its size: a quarter is plenty. */
 #define NODE_BYTES_PER_CPU_BYTE 2u
 #define MAP_BYTES_MAX		((size_t)1 << 46) /* half of the smallest user address space we run in */
 
@@ -37,31 +37,26 @@ static size_t odd_pages(size_t bytes, size_t page)
 	return bytes / page % 2 ? bytes : bytes + page;
 }
 
-/* The node that chunk @i of the zone belongs to, as the placing call wants it; -1 to leave it alone. */
-static int cpu_node(const struct pcpu_topology *t, unsigned i)
-{
-	return t->slot_index[i] < 0 ? -1 : t->node_memory[t->slot_index[i]];
-}
-
-static int node_node(const struct pcpu_topology *t, unsigned i)
+static int memory_of_node(const struct pcpu_topology *t, unsigned i)
 {
 	return t->node_memory[i];
 }
 
 /*
- * Prefer each chunk's node, before the first touch. One call per run of chunks on the same node: CPUs are
- * numbered node by node, or all first threads before all second ones, so runs are few.
+ * Prefer the node that @memory_of says for each chunk, before the first touch. One call per run of chunks on
+ * the same node: CPUs are numbered node by node, or all first threads before all second ones, so runs are
+ * few.
  */
-static void place(const struct pcpu_zone *zone, int (*node_of)(const struct pcpu_topology *, unsigned))
+static void place(const struct pcpu_zone *zone, int (*memory_of)(const struct pcpu_topology *, unsigned))
 {
 	const struct pcpu_topology *t = &pcpu_cpu.topology;
 
 	if (__atomic_load_n(&pcpu_cpu.numa, __ATOMIC_RELAXED) != PCPU_NUMA_PLACED)
 		return;
 	for (unsigned first = 0, end; first < zone->chunks; first = end) {
-		int node = node_of(t, first);
+		int node = memory_of(t, first);
 
-		for (end = first + 1; end < zone->chunks && node_of(t, end) == node; end++)
+		for (end = first + 1; end < zone->chunks && memory_of(t, end) == node; end++)
 			;
 		if (node >= 0 && pcpu_cpu.os->prefer_node(zone->base + first * zone->stride,
 							  (end - first) * zone->stride, node) < 0) {
@@ -123,8 +118,8 @@ static int create_private(struct pcpu_region **region, size_t bytes)
 	zone_init(&r->cpu, map + head, bytes, stride, t->slots, map + bitmap_at);
 	zone_init(&r->node, map + head + t->slots * stride, node_bytes, node_stride, t->nodes,
 		  map + node_bitmap_at);
-	place(&r->cpu, cpu_node);
-	place(&r->node, node_node);
+	place(&r->cpu, pcpu_memory_of_cpu);
+	place(&r->node, memory_of_node);
 	*region = r;
 	return 0;
 }
@@ -137,11 +132,9 @@ int pcpu_region_create(struct pcpu_region **region, const struct pcpu_region_att
 
 	if (!region)
 		return -EINVAL;
-	if (attr) {
-		r = pcpu_copy_attr(&a, sizeof(a), sizeof(a), attr);
-		if (r)
-			return r;
-	}
+	r = pcpu_copy_attr(&a, sizeof(a), sizeof(a), attr);
+	if (r)
+		return r;
 	if (a.flags)
 		return -EINVAL;
 	if (a.path)
@@ -150,7 +143,8 @@ int pcpu_region_create(struct pcpu_region **region, const struct pcpu_region_att
 		a.bytes_per_cpu = DEFAULT_BYTES_PER_CPU;
 	if (a.bytes_per_cpu > MAP_BYTES_MAX)
 		return -EINVAL;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	return create_private(region, round_up(a.bytes_per_cpu, page));
 }
 
@@ -163,8 +157,7 @@ void pcpu_region_close(struct pcpu_region *region)
 {
 	int saved = errno;
 
-	/* Release: what each user did in the region comes before the unmapping; acquire: by whoever is last.
-	 */
+	/* Release and acquire pair with each other: what each user did here comes before the unmapping. */
 	if (region && __atomic_sub_fetch(&region->users, 1, __ATOMIC_ACQ_REL) == 0)
 		munmap(region, region->map_bytes);
 	errno = saved;
@@ -188,6 +181,7 @@ static struct pcpu_region *add_default(struct pcpu_region *seen)
 
 int64_t pcpu_region_default_slots(struct pcpu_region **region, size_t bytes, size_t align)
 {
+	/* Acquire pairs with the release in add_default. */
 	struct pcpu_region *first = __atomic_load_n(&defaults, __ATOMIC_ACQUIRE);
 
 	for (;;) {

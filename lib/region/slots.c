@@ -34,8 +34,7 @@ static int64_t alloc_small_from(struct pcpu_zone *zone, uint32_t from, unsigned 
 		int at;
 
 		while ((at = find_run(old, granules, step)) >= 0) {
-			/* Acquire pairs with the release in release_bits: what was given back is seen
-			 * cleared. */
+			/* Acquire pairs with release_bits: what was given back is seen cleared. */
 			if (!__atomic_compare_exchange_n(word, &old, old | run_mask(granules) << at, false,
 							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				continue;
@@ -59,6 +58,7 @@ static int64_t alloc_small(struct pcpu_zone *zone, unsigned granules, unsigned s
 	return offset == -ENOSPC && hint ? alloc_small_from(zone, 0, granules, step) : offset;
 }
 
+/* Release pairs with the acquire of whoever is granted them next. */
 static void release_bits(struct pcpu_zone *zone, size_t word, uint64_t bits)
 {
 	uint32_t hint = __atomic_load_n(&zone->first_free, __ATOMIC_RELAXED);
@@ -78,6 +78,7 @@ static int64_t alloc_large(struct pcpu_zone *zone, size_t words, size_t step)
 		for (got = 0; got < words; got++) {
 			uint64_t free = 0;
 
+			/* Acquire as above. */
 			if (!__atomic_compare_exchange_n(&zone->granted[first + got], &free, ~(uint64_t)0,
 							 false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				break;

@@ -32,6 +32,11 @@
  * once set, and every flush reads every pair that was ever used. Loads alone are exact: an add that happened
  * before the flush is visible by coherence, and its mark was complete when it returned.
  *
+ * The same holds for a pair that is hot, one that was found changed anew at the end of some flushes in a row:
+ * its updater runs at the same time, and would pay for the fence and for a mark each time it is forgotten. Such
+ * a pair stays on the list, noticed, is read without a fence, and keeps its node DIRTY. The first flush that
+ * finds it as it was forgets it as any other; so a node that was hot is CLEAN one flush later than it might be.
+ *
  * Nothing is counted twice (I1): shadow, totals, pending and up are only touched under the lock, and what is
  * added is always the difference between the value and its shadow.
  *
@@ -59,7 +64,9 @@
  * Pairs per hold of the lock: at about 100 ns for a line from another CPU some 200 us. Holding it for
  * everything kept the kernel's readers waiting 45 ms on 400 threads.
  */
+#ifndef PAIRS_PER_HOLD /* tests make it small */
 #define PAIRS_PER_HOLD 2048u
+#endif
 
 uint64_t pcpu_now(void)
 {
@@ -159,6 +166,7 @@ static struct pcpu_node *pop_child(struct pass *p, struct pcpu_node *node)
 
 			if (after)
 				__builtin_prefetch(&after->visited, 1);
+			PCPU_TREE_PAUSE();
 			/* From here on a change puts it on the list anew. */
 			__atomic_store_n(&child->queued, IDLE, __ATOMIC_SEQ_CST);
 			return child;
@@ -203,6 +211,7 @@ static struct pcpu_node *next_child(struct pass *p, struct pcpu_node *node)
 {
 	struct pcpu_node *child = pop_child(p, node);
 
+	PCPU_TREE_PAUSE();
 	if (child || !__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST))
 		return child;
 	child = half_linked_child(p, node);
@@ -216,20 +225,79 @@ static void leave(struct pcpu_node *node)
 	node->aside = NULL;
 }
 
+/* The values change between these two; snapshots that see `version` odd, or moved, try again. */
+static void begin_write(struct pcpu_node *node)
+{
+	__atomic_store_n(&node->version, node->version + 1, __ATOMIC_SEQ_CST);
+}
+
+static void end_write(struct pcpu_node *node)
+{
+	__atomic_store_n(&node->version, node->version + 1, __ATOMIC_RELEASE);
+}
+
+/* What the values of a slot have more than its shadow goes to the node, and into the shadow. Was there any? */
+static bool fold_slot(struct pcpu_node *node, unsigned cpu)
+{
+	bool direct = cpu == direct_slot(node->tree), changed = false;
+	const int64_t *values = direct ? node->direct : slot_of(node, cpu)->values;
+	int64_t *shadow = direct ? node->direct_seen : shadow_of(node, cpu);
+
+	node->tree->visits++;
+	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
+		/* Sequentially consistent for the sake of the atomic backend; a plain load on x86. */
+		int64_t value = __atomic_load_n(&values[i], __ATOMIC_SEQ_CST);
+		uint64_t n = (uint64_t)value - (uint64_t)shadow[i];
+
+		if (n == 0)
+			continue;
+		shadow[i] = value;
+		add_to(&node->local[i], (int64_t)n);
+		node->pending[i] = (int64_t)((uint64_t)node->pending[i] + n);
+		changed = true;
+	}
+	return changed;
+}
+
+/* Read the hot ones among @bits of word @i. Returns those that changed; the others are hot no more. */
+static uint64_t keep_hot(struct pcpu_node *node, uint32_t i, uint64_t bits)
+{
+	uint64_t kept = 0;
+
+	begin_write(node);
+	for (bits &= node->hot[i]; bits; bits &= bits - 1)
+		if (fold_slot(node, 64 * i + (unsigned)__builtin_ctzll(bits)))
+			kept |= bits & -bits;
+	end_write(node);
+	node->hot[i] = kept;
+	return kept;
+}
+
 /* Take the slots that changed in @node itself. */
 static void take_bits(struct pass *p, struct pcpu_node *node)
 {
 	bool any = false;
 
+	node->kept = 0;
 	for (uint32_t i = 0; i < p->tree->bitmap_words; i++) {
 		uint64_t bits = __atomic_load_n(&node->changed[i], __ATOMIC_SEQ_CST);
 
+		p->pairs += (unsigned)__builtin_popcountll(bits);
+		if (p->forget && (bits & node->hot[i])) {
+			uint64_t kept = keep_hot(node, i, bits);
+
+			if (kept) {
+				node->kept = 1;
+				p->tree->hot_read = p->tree->hold_began;
+			}
+			bits &= ~kept;
+		}
 		if (bits && p->forget)
-			bits = __atomic_exchange_n(&node->changed[i], 0, __ATOMIC_SEQ_CST);
+			bits &= __atomic_fetch_and(&node->changed[i], ~bits, __ATOMIC_SEQ_CST);
 		node->taken[i] = bits;
 		any |= bits != 0;
-		p->pairs += (unsigned)__builtin_popcountll(bits);
 	}
+	PCPU_TREE_PAUSE();
 	/* After the bits, see above. Pairs with the load of the epoch that follows the store of an add. */
 	if (any && p->forget)
 		__atomic_store_n(&node->fast.epoch, ++p->tree->epoch, __ATOMIC_SEQ_CST);
@@ -245,6 +313,7 @@ static void visit_again(struct pass *p, struct pcpu_node *node)
 		any |= __atomic_load_n(&node->changed[i], __ATOMIC_SEQ_CST) != 0;
 		node->taken[i] = 0;
 	}
+	node->kept = 0; /* as are all that have changed: */
 	node->unfinished = 0;
 	/* For a later flush. It must find the way here, and those above are FLUSHING already. */
 	if (any)
@@ -316,6 +385,7 @@ static void remember(struct pass *p)
 
 static void fence(struct pass *p)
 {
+	PCPU_TREE_PAUSE();
 	if (!p->took || !p->forget || p->tree->atomic)
 		return;
 	if (!pcpu_fence_process())
@@ -324,32 +394,8 @@ static void fence(struct pass *p)
 
 /* ---- fold ---- */
 
-/* The values change between these two; snapshots that see `version` odd, or moved, try again. */
-static void begin_write(struct pcpu_node *node)
-{
-	__atomic_store_n(&node->version, node->version + 1, __ATOMIC_SEQ_CST);
-}
-
-static void end_write(struct pcpu_node *node)
-{
-	__atomic_store_n(&node->version, node->version + 1, __ATOMIC_RELEASE);
-}
-
-/* What @values have more than @shadow goes to the node, and into the shadow. */
-static void fold_slot(struct pcpu_node *node, const int64_t *values, int64_t *shadow)
-{
-	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
-		/* Sequentially consistent for the sake of the atomic backend; a plain load on x86. */
-		int64_t value = __atomic_load_n(&values[i], __ATOMIC_SEQ_CST);
-		uint64_t n = (uint64_t)value - (uint64_t)shadow[i];
-
-		if (n == 0)
-			continue;
-		shadow[i] = value;
-		add_to(&node->local[i], (int64_t)n);
-		node->pending[i] = (int64_t)((uint64_t)node->pending[i] + n);
-	}
-}
+/* After so many flushes in a row during which a node changed, what changed in it is hot. */
+#define HOT_AFTER 4u
 
 static void fold(struct pass *p, struct pcpu_node *node)
 {
@@ -358,18 +404,11 @@ static void fold(struct pass *p, struct pcpu_node *node)
 	uint32_t state = FLUSHING;
 
 	begin_write(node);
-	for (uint32_t i = 0; i < tree->bitmap_words; i++) {
-		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1) {
-			unsigned cpu = 64 * i + (unsigned)__builtin_ctzll(bits);
-
-			p->tree->visits++;
-			if (cpu == direct_slot(tree)) {
-				fold_slot(node, node->direct, node->direct_seen);
-				continue;
-			}
-			fold_slot(node, slot_of(node, cpu)->values, shadow_of(node, cpu));
-		}
-	}
+	for (uint32_t i = 0; i < tree->bitmap_words; i++)
+		for (uint64_t bits = node->taken[i]; bits; bits &= bits - 1)
+			if (fold_slot(node, 64 * i + (unsigned)__builtin_ctzll(bits)) &&
+			    node->amid >= HOT_AFTER)
+				node->hot[i] |= bits & -bits;
 	for (uint32_t i = 0; i < node->fast.nr_stats; i++) {
 		uint64_t n = (uint64_t)node->pending[i], up = n + (uint64_t)node->up[i];
 
@@ -382,12 +421,15 @@ static void fold(struct pass *p, struct pcpu_node *node)
 		node->up[i] = parent ? 0 : (int64_t)up;
 	}
 	end_write(node);
-	if (!p->forget)
+	PCPU_TREE_PAUSE();
+	if (!p->forget || node->kept)
 		pcpu_node_raise(node);
-	else
-		/* Release: who sees CLEAN sees the totals. Fails where a change came in. */
-		__atomic_compare_exchange_n(&node->dirty, &state, CLEAN, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_RELAXED);
+	/* Release: who sees CLEAN sees the totals. Fails where a change came in. */
+	else if (__atomic_compare_exchange_n(&node->dirty, &state, CLEAN, false, __ATOMIC_SEQ_CST,
+					     __ATOMIC_RELAXED))
+		node->amid = 0;
+	else if (node->amid < HOT_AFTER)
+		node->amid++;
 }
 
 /* One hold of the lock. Returns whether something is left to do. */
@@ -413,6 +455,20 @@ static bool covered_since(const struct pcpu_node *node, uint64_t number)
 	return false;
 }
 
+/*
+ * A line that its CPU is writing all the time costs it some 150 ns each time that it is read. Readers in a loop
+ * could take half of its time that way; not more often than this, they take less than a third.
+ */
+#define HOT_PAUSE_NS 500u
+
+/* Let some time go by since hot slots were last read. Returns the time. */
+static uint64_t spare_hot(const struct pcpu_tree *tree, uint64_t now)
+{
+	while (now - tree->hot_read < HOT_PAUSE_NS)
+		now = pcpu_now();
+	return now;
+}
+
 void pcpu_flush(struct pcpu_node *node)
 {
 	struct pcpu_tree *tree = node->tree;
@@ -428,11 +484,13 @@ void pcpu_flush(struct pcpu_node *node)
 			pthread_mutex_unlock(&tree->flush_lock);
 			return;
 		}
+		held = spare_hot(tree, held);
 		if (!mine) {
 			mine = tree->begun + 1;
 			__atomic_store_n(&tree->begun, mine, __ATOMIC_SEQ_CST);
 			began = held;
 		}
+		tree->hold_began = held;
 		rest = flush_some(node, mine);
 		if (!rest) {
 			__atomic_store_n(&node->covered_at, began, __ATOMIC_RELEASE);
@@ -456,8 +514,8 @@ static void unlist(struct pcpu_node *node)
 	struct pcpu_node *before = node, *next;
 
 	if (__atomic_load_n(&node->queued, __ATOMIC_SEQ_CST) != IDLE &&
-	    !__atomic_compare_exchange_n(&node->parent->changed_children, &before, after, false, __ATOMIC_SEQ_CST,
-					 __ATOMIC_SEQ_CST)) {
+	    !__atomic_compare_exchange_n(&node->parent->changed_children, &before, after, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
 		/* Not the head: that is in `before`. Not there at all if it was being linked when we forked. */
 		for (; before; before = next) {
 			next = __atomic_load_n(&before->next_changed, __ATOMIC_RELAXED);
@@ -537,6 +595,20 @@ static uint64_t node_magnitude(const struct pcpu_node *node, unsigned *pairs)
 }
 
 /*
+ * Is a child being linked right now? If not, whoever set `scan` was told of one that has been linked since: then
+ * it is on the list, and the next reader need not ask. Under the flush lock, as in next_child.
+ */
+static bool is_being_linked(struct pcpu_node *node)
+{
+	struct pass none = {.number = UINT64_MAX};
+
+	if (!__atomic_exchange_n(&node->scan, 0, __ATOMIC_SEQ_CST) || !half_linked_child(&none, node))
+		return false;
+	__atomic_store_n(&node->scan, 1, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/*
  * Is more than the threshold missing from the node's total? Looks through what changed, and no further than
  * needed. The kernel keeps a running sum for this decision, which made every update pay for it (S2); a look
  * costs the reader at most what the flush that it may save would have. Where much changed by little, it does
@@ -555,8 +627,8 @@ static bool beyond_threshold(struct pcpu_node *top)
 	while (work && !beyond) {
 		node = work;
 		work = node->next_work;
-		if (__atomic_load_n(&node->scan, __ATOMIC_SEQ_CST)) {
-			beyond = true; /* a child is being linked: leave it to a flush */
+		if (__atomic_load_n(&node->scan, __ATOMIC_SEQ_CST) && is_being_linked(node)) {
+			beyond = true; /* leave it to a flush */
 			break;
 		}
 		sum = plus(sum, node_magnitude(node, &pairs));

@@ -53,22 +53,26 @@ void pcpu_node_queue(struct pcpu_node *node)
 		if (!__atomic_compare_exchange_n(&node->queued, &state, mine, false, __ATOMIC_SEQ_CST,
 						 __ATOMIC_SEQ_CST))
 			continue;
+		PCPU_TREE_PAUSE();
 		head = __atomic_load_n(&parent->changed_children, __ATOMIC_SEQ_CST);
 		do
 			__atomic_store_n(&node->next_changed, head, __ATOMIC_RELAXED);
 		while (!__atomic_compare_exchange_n(&parent->changed_children, &head, node, false,
 						    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+		PCPU_TREE_PAUSE();
 		__atomic_compare_exchange_n(&node->queued, &mine, QUEUED, false, __ATOMIC_SEQ_CST,
 					    __ATOMIC_SEQ_CST);
 		return;
 	}
-	if (state != QUEUED)
+	/* Many may be here at once, after a flush: one of them takes the line from the others. */
+	if (state != QUEUED && !__atomic_load_n(&parent->scan, __ATOMIC_SEQ_CST))
 		__atomic_store_n(&parent->scan, 1, __ATOMIC_SEQ_CST);
 }
 
 void pcpu_node_raise(struct pcpu_node *node)
 {
 	for (; node; node = node->parent) {
+		PCPU_TREE_PAUSE();
 		if (__atomic_load_n(&node->dirty, __ATOMIC_SEQ_CST) != DIRTY)
 			__atomic_store_n(&node->dirty, DIRTY, __ATOMIC_SEQ_CST);
 		if (node->parent)
@@ -97,9 +101,15 @@ static void mark(struct pcpu_node *node, unsigned cpu)
 	uint64_t epoch = __atomic_load_n(&node->fast.epoch, __ATOMIC_SEQ_CST);
 	uint64_t *word = &node->changed[cpu / 64], bit = (uint64_t)1 << (cpu % 64);
 
-	if (!(__atomic_load_n(word, __ATOMIC_SEQ_CST) & bit))
+	PCPU_TREE_PAUSE();
+	/*
+	 * A slot's bit is hardly ever set already, and a look before would fetch the line twice: once to read, once
+	 * to write. Direct adds come here every time.
+	 */
+	if (cpu != direct_slot(node->tree) || !(__atomic_load_n(word, __ATOMIC_SEQ_CST) & bit))
 		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
 	pcpu_node_raise(node);
+	PCPU_TREE_PAUSE();
 	if (cpu != direct_slot(node->tree))
 		note_epoch(node, cpu, epoch);
 }

@@ -30,6 +30,10 @@ _Static_assert(offsetof(struct pcpu_node, fast) == 0 &&
 		       offsetof(struct pcpu_node, visited) % PCPU_LINE_PAIR == 0 &&
 		       offsetof(struct pcpu_node, visited) > offsetof(struct pcpu_node, dirty),
 	       "the kinds of line do not mix");
+_Static_assert(offsetof(struct pcpu_tree, fenced) < PCPU_LINE_PAIR &&
+		       offsetof(struct pcpu_tree, names_lock) >= PCPU_LINE_PAIR &&
+		       offsetof(struct pcpu_tree, flush_lock) % PCPU_LINE_PAIR == 0,
+	       "what marking reads lies apart from what flushes write");
 
 /* ---- fork: nobody may be in the middle of anything when the child gets its copy ---- */
 
@@ -118,11 +122,13 @@ static size_t node_layout(const struct pcpu_tree *tree, struct pcpu_node *node)
 	size_t bitmap = round_up(tree->bitmap_words * sizeof(uint64_t), PCPU_LINE_PAIR);
 	size_t values = tree->nr_stats * sizeof(int64_t);
 	char *at = (char *)(node + 1);
-	size_t taken = bitmap, total = taken + tree->bitmap_words * sizeof(uint64_t);
+	size_t taken = bitmap, hot = taken + tree->bitmap_words * sizeof(uint64_t);
+	size_t total = hot + tree->bitmap_words * sizeof(uint64_t);
 
 	if (node) {
 		node->changed = (uint64_t *)(void *)at;
 		node->taken = (uint64_t *)(void *)(at + taken);
+		node->hot = (uint64_t *)(void *)(at + hot);
 		node->total = (int64_t *)(void *)(at + total);
 		node->local = (int64_t *)(void *)(at + total + values);
 		node->pending = (int64_t *)(void *)(at + total + 2 * values);
@@ -164,8 +170,9 @@ static bool cut_slots(struct pcpu_node *node, struct pcpu_tree *tree)
 		tree->slab_left += tree->slab_bytes;
 	}
 	node->fast.slots = tree->slab;
-	node->shadows = pcpu_shadow_of(tree->region, tree->run) +
-			(size_t)(tree->slab - tree->run) / tree->slot_bytes * tree->nr_stats * sizeof(int64_t);
+	node->shadows = pcpu_shadow_of(tree->region, tree->run) + (size_t)(tree->slab - tree->run) /
+									  tree->slot_bytes * tree->nr_stats *
+									  sizeof(int64_t);
 	tree->slab += tree->slot_bytes;
 	tree->slab_left -= tree->slot_bytes;
 	return true;
@@ -300,12 +307,13 @@ static void destroy(struct pcpu_tree *tree)
 static int create(struct pcpu_tree **out, const struct pcpu_tree_attr *attr)
 {
 	int saved = errno, r;
-	struct pcpu_tree *tree = calloc(1, sizeof(*tree));
+	struct pcpu_tree *tree = aligned_alloc(PCPU_LINE_PAIR, sizeof(*tree));
 	void *map;
 
 	errno = saved;
 	if (!tree)
 		return -ENOMEM;
+	memset(tree, 0, sizeof(*tree));
 	tree->nr_stats = attr->nr_stats;
 	tree->batch = attr->batch ? attr->batch : DEFAULT_BATCH;
 	tree->max_nodes = attr->max_nodes ? attr->max_nodes : DEFAULT_MAX_NODES;
@@ -364,7 +372,8 @@ int pcpu_tree_create(struct pcpu_tree **tree, const struct pcpu_tree_attr *attr)
 	r = pcpu_schema_check(&a);
 	if (r)
 		return r;
-	pcpu_cpu_start();
+	if (!pcpu_cpu_start())
+		return -EAGAIN;
 	return create(tree, &a);
 }
 

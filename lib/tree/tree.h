@@ -26,6 +26,11 @@
 
 #define PCPU_NAME_MAX 63u /* bytes of a name, the NUL not counted */
 
+/* Between two steps that others may come between. Tests let it take time. */
+#ifndef PCPU_TREE_PAUSE
+#define PCPU_TREE_PAUSE() ((void)0)
+#endif
+
 /* pcpu_node.dirty: has something below (or in) this node changed since it was flushed? */
 enum { CLEAN, DIRTY, FLUSHING };
 
@@ -71,6 +76,9 @@ struct pcpu_node {
 	struct pcpu_node *next_work, *next_done;
 	struct pcpu_node *aside; /* children popped in vain; by next_work */
 	uint64_t *taken;	 /* slots to be read by the flush under way */
+	uint64_t *hot;		 /* slots that change during every flush: not taken off the list (flush.c) */
+	uint32_t amid;		 /* flushes in a row during which something changed here */
+	uint32_t kept;		 /* hot slots changed: the node stays on the lists */
 	int64_t *pending;	 /* for total: from slots and children */
 	int64_t *up;		 /* in total, and the parent does not know yet */
 	int64_t *direct_seen;	 /* shadow of direct */
@@ -88,10 +96,13 @@ struct pcpu_node {
 };
 
 struct pcpu_tree {
+	/* Read when a change is made known; never written after the start, but for `fenced`. */
 	uint32_t nr_stats;
 	uint32_t batch;
 	uint32_t max_nodes;
 	uint32_t bitmap_words;
+	bool atomic; /* slots are changed by atomic operations: no fence on others is needed */
+	bool fenced; /* a fence on others works, so that what was flushed can be forgotten */
 	size_t slot_bytes, slab_bytes, node_bytes;
 	struct pcpu_region *region;
 	struct pcpu_node *root;
@@ -99,23 +110,23 @@ struct pcpu_tree {
 	struct pcpu_stat_desc *stats; /* one allocation with its strings */
 
 	/* Names. */
-	pthread_mutex_t names_lock;
+	pthread_mutex_t names_lock __attribute__((aligned(PCPU_LINE_PAIR)));
 	struct pcpu_node **hash; /* hash_size chains; a reservation of address space */
 	size_t hash_size;
 	uint32_t nr_nodes;	 /* given out */
 	uint64_t made;		 /* nodes ever created; read without the lock */
 	struct pcpu_node *spare; /* nodes with slots, to be given out again; by next_work */
-	char *run;		 /* slabs one behind the other, of which the last has slots left: their start */
-	char *slab;		 /* slots not given out yet */
-	size_t slab_left;	 /* bytes */
-	struct slab *slabs;	 /* for the end */
+	char *run;	    /* slabs one behind the other, of which the last has slots left: their start */
+	char *slab;	    /* slots not given out yet */
+	size_t slab_left;   /* bytes */
+	struct slab *slabs; /* for the end */
 
 	/* Flushing. */
-	pthread_mutex_t flush_lock;
+	pthread_mutex_t flush_lock __attribute__((aligned(PCPU_LINE_PAIR)));
 	uint64_t epoch;	       /* the last one given to a node */
+	uint64_t hold_began;   /* when the lock was last taken for a flush, ns */
+	uint64_t hot_read;     /* the same of the last hold in which hot slots were read */
 	uint64_t begun;	       /* number of the last flush that began; read without the lock */
-	bool atomic;	       /* slots are changed by atomic operations: no fence on others is needed */
-	bool fenced;	       /* a fence on others works, so that what was flushed can be forgotten */
 	bool forked;	       /* in a child of the process that made it */
 	uint64_t longest_hold; /* of the flush lock, ns; for the bench */
 	uint64_t visits;       /* pairs read by flushes; for tests and the bench */

@@ -365,6 +365,8 @@ inline fence()
 	:: took -> drain(0); drain(1)
 	:: else
 	fi
+#else
+	skip
 #endif
 }
 

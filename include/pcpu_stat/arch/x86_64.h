@@ -5,33 +5,35 @@
  *
  * A section in pseudocode (A is the thread's rseq area, C the counter):
  *
- *	     A.rseq_cs = &descriptor			armed: an event now restarts at `abort`
- *	start:	cpu = A.cpu_id				unregistered threads read -1 or -2
- *	     if (cpu >= C.fast_slots) goto no_cpu	unsigned: those, and ids never heard of
- *	     slot = C.slots + cpu * C.stride
- *	     new = slot.total + n
- *	     if (new - slot.carried + C.bias > 2 * C.bias) goto no_fit	unsigned: |new - carried| > bias
- *	     slot.total = new				the commit: one store, the last instruction
+ *		A.rseq_cs = &descriptor				armed: an event now restarts at `abort`
+ *	start:	cpu = A.cpu_id					unregistered threads read -1 or -2
+ *		if (cpu >= C.fast_slots) goto no_cpu		unsigned: those, and ids never heard of
+ *		slot = C.slots + cpu * C.stride
+ *		new = slot.total + n
+ *		if (new - slot.carried + C.bias > 2 * C.bias)	unsigned: |new - carried| > bias
+ *			goto no_fit
+ *		slot.total = new				the commit: one store, the last instruction
  *	end:
  *
  * Preemption, migration or a signal between start and end sends the thread to `abort` with nothing done, so
  * the load and the store of `total` are indivisible against everything else on this CPU, and nobody on
  * another CPU ever writes the slot.
  *
- * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the same
- * address by register name, in no time, when both go through one plain base register (no index, and not
+ * The order of the instructions is part of the speed. Recent cores forward a store to the next load of the
+ * same address by register name, in no time, when both go through one plain base register (no index, and not
  * `add n, mem`) and something stands between the load and the add that uses it: next to each other, the two
  * are joined and wait for the store like everybody else (bench/paired.h, bench_counter --ratios).
  * Beyond that, an add takes as long as its loads take to issue, seven of them: so 2 * bias is computed.
  *
- * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays 0
- * where it decided against rseq: the section must not be entered then. It is declared const so that a function
- * with several adds loads and tests it once; the library's one write to it goes from 0 to the final value, and
- * code that still holds the 0 takes the slow path.
+ * The area is found at thread pointer + pcpu_rseq_offset. That is 0 until the library has started, and stays
+ * 0 where it decided against rseq: the section must not be entered then. It is declared const so that a
+ * function with several adds loads and tests it once; the library's one write to it goes from 0 to the final
+ * value, and code that still holds the 0 takes the slow path.
  *
  * A thread's rseq_cs goes on pointing at the last descriptor it armed; the kernel looks at it when it next
  * returns to this thread, and faults if it is gone. Code that may be unmapped while its threads live
- * (plug-ins) defines PCPU_STAT_UNLOADABLE and pays a store per add to take the pointer back.
+ * (plug-ins) defines PCPU_STAT_UNLOADABLE and pays a store per add to take the pointer back. That does nothing for
+ * the library's own sections: a plug-in that links it statically must be linked with -Wl,-z,nodelete.
  */
 #ifndef PCPU_STAT_ARCH_X86_64_H
 #define PCPU_STAT_ARCH_X86_64_H
@@ -66,10 +68,13 @@ PCPU_END_DECLS
 #define PCPU_X86_DISARM ""
 #endif
 
+/* Assembly is laid out by hand, an instruction a line. */
+/* clang-format off */
+
 /*
  * Descriptor (label 3: version, flags, start, length, abort address), the abort handler's landing (label 4,
- * right behind the signature that the kernel demands, made to disassemble as ud1); rax = the descriptor.
- * "?" puts both sections into the group of the function, so that a discarded COMDAT function takes them along.
+ * right behind the signature that the kernel demands, made to disassemble as ud1); rax = the descriptor. "?"
+ * puts both sections into the group of the function, so that a discarded COMDAT function takes them along.
  * `abort` is where the landing jumps to.
  */
 #define PCPU_X86_SECTION(abort)                                                                              \
@@ -86,7 +91,10 @@ PCPU_END_DECLS
 	"leaq 3b(%%rip), %%rax\n\t"
 
 /* The same, armed. Clobbers rax. */
-#define PCPU_X86_SECTION_BEGIN(abort) PCPU_X86_SECTION(abort) PCPU_X86_ARM "1:\n\t"
+#define PCPU_X86_SECTION_BEGIN(abort)                                                                        \
+	PCPU_X86_SECTION(abort)                                                                              \
+	PCPU_X86_ARM                                                                                         \
+	"1:\n\t"
 
 /* rax = cpu_id; leave for `no_cpu` unless it is below the 32-bit limit at `limit`. */
 #define PCPU_X86_LOAD_CPU(limit, no_cpu)                                                                     \
@@ -94,23 +102,23 @@ PCPU_END_DECLS
 	"cmpl " limit ", %%eax\n\t"                                                                          \
 	"jae " no_cpu "\n\t"
 
-/* rax = this CPU's slot of the counter, out of its CPU id in rax. */
-#define PCPU_X86_FIND_SLOT                                                                                   \
-	"imulq %c[stride](%[ctr]), %%rax\n\t"                                                                \
-	"addq %c[slots](%[ctr]), %%rax\n\t"
+/* rax = this CPU's slot, out of its CPU id in rax. `handle`: the register with what has slots. */
+#define PCPU_X86_FIND_SLOT(handle)                                                                           \
+	"imulq %c[stride](" handle "), %%rax\n\t"                                                            \
+	"addq %c[slots](" handle "), %%rax\n\t"
 
 /* The operands that sections on counters have in common. */
 #define PCPU_X86_COUNTER_OPERANDS(c, n)                                                                      \
 	[ctr] "r"(c), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                               \
-		[slots] "i"(offsetof(struct pcpu_counter, slots)),                                           \
-		[stride] "i"(offsetof(struct pcpu_counter, stride)),                                         \
-		[fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                                 \
-		[bias] "i"(offsetof(struct pcpu_counter, bias))
+	[slots] "i"(offsetof(struct pcpu_counter, slots)),                                                   \
+	[stride] "i"(offsetof(struct pcpu_counter, stride)),                                                 \
+	[fast_slots] "i"(offsetof(struct pcpu_counter, fast_slots)),                                         \
+	[bias] "i"(offsetof(struct pcpu_counter, bias))
 
 /* From behind the section's start to its end: all that an add is. */
 #define PCPU_X86_COUNTER_ADD_BODY(no_cpu, no_fit)                                                            \
 	PCPU_X86_LOAD_CPU("%c[fast_slots](%[ctr])", no_cpu)                                                  \
-	PCPU_X86_FIND_SLOT                                                                                   \
+	PCPU_X86_FIND_SLOT("%[ctr]")                                                                         \
 	"movq %c[bias](%[ctr]), %%rcx\n\t"                                                                   \
 	"movq (%%rax), %%rdx\n\t"                                                                            \
 	"leaq (%%rcx, %%rcx), %%r8\n\t"                                                                      \
@@ -118,7 +126,9 @@ PCPU_END_DECLS
 	"addq %%rdx, %%rcx\n\t"                                                                              \
 	"subq 8(%%rax), %%rcx\n\t"                                                                           \
 	"cmpq %%r8, %%rcx\n\t"                                                                               \
-	"ja " no_fit "\n\t" PCPU_X86_DELAY "movq %%rdx, (%%rax)\n"                                           \
+	"ja " no_fit "\n\t"                                                                                  \
+	PCPU_X86_DELAY                                                                                       \
+	"movq %%rdx, (%%rax)\n"                                                                              \
 	"2:\n\t"
 
 #define PCPU_X86_COUNTER_ADD_CLOBBERS "rax", "rcx", "rdx", "r8", "memory", "cc"
@@ -128,23 +138,27 @@ PCPU_END_DECLS
  * labels when that was not done; the rest of the arguments is the list of these labels, each once.
  */
 #define PCPU_X86_COUNTER_ADD(c, n, abort, no_cpu, no_fit, ...)                                               \
-	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                \
-			     PCPU_X86_COUNTER_ADD_BODY("%l[" #no_cpu "]", "%l[" #no_fit "]") PCPU_X86_DISARM \
-		     : /* no outputs: compilers before gcc 11 have none here */                              \
-		     : PCPU_X86_COUNTER_OPERANDS(c, n)                                                       \
-		     : PCPU_X86_COUNTER_ADD_CLOBBERS                                                         \
-		     : __VA_ARGS__)
+	__asm__ goto(                                                                                        \
+		PCPU_X86_SECTION_BEGIN("%l[" #abort "]")                                                     \
+		PCPU_X86_COUNTER_ADD_BODY("%l[" #no_cpu "]", "%l[" #no_fit "]")                              \
+		PCPU_X86_DISARM                                                                              \
+		: /* no outputs: compilers before gcc 11 have none here */                                   \
+		: PCPU_X86_COUNTER_OPERANDS(c, n)                                                            \
+		: PCPU_X86_COUNTER_ADD_CLOBBERS                                                              \
+		: __VA_ARGS__)
 
 /*
  * The tree's sections. `node` is a struct pcpu_node_fast: what it means is in tree_inline.h.
  *
- *	     A.rseq_cs = &descriptor
+ *		A.rseq_cs = &descriptor
  *	start:	cpu = A.cpu_id
- *	     if (cpu >= node.fast_slots) goto failed
- *	     slot = node.slots + cpu * node.stride
- *	     slot.values[stat] += n			the commit
- *	end:	unnoticed = slot.epoch != node.epoch	after the commit: a flusher that moved the epoch on before
- *							it saw the new value is noticed here (lib/tree/flush.c)
+ *		if (cpu >= node.fast_slots) goto failed
+ *		slot = node.slots + cpu * node.stride
+ *		slot.values[stat] += n				the commit
+ *	end:	unnoticed = slot.epoch != node.epoch
+ *
+ * The epochs are compared after the commit: a flusher that moved the node's on before it saw the new value is
+ * noticed here (lib/tree/flush.c).
  *
  * The comparison's result leaves in the flags. Failure leaves as unnoticed with slot NULL: nothing was added.
  */
@@ -154,12 +168,6 @@ PCPU_END_DECLS
 	"cmpl $1, %%eax\n\t"                                                                                 \
 	"jmp 6f\n\t"                                                                                         \
 	".popsection\n"
-
-#define PCPU_X86_NODE_FIELDS                                                                                 \
-	[slots] "i"(offsetof(struct pcpu_node_fast, slots)),                                                 \
-		[stride] "i"(offsetof(struct pcpu_node_fast, stride)),                                       \
-		[fast_slots] "i"(offsetof(struct pcpu_node_fast, fast_slots)),                               \
-		[epoch] "i"(offsetof(struct pcpu_node_fast, epoch))
 
 /*
  * rax = slot. The compiler picks the other registers, so that the function form need not move its arguments
@@ -171,18 +179,27 @@ PCPU_END_DECLS
                                                                                                              \
 		__asm__ volatile(                                                                            \
 			PCPU_X86_SECTION_BEGIN("5f")                                                         \
-				PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f") /* */                     \
-			"imulq %c[stride](%[node]), %%rax\n\t"                                               \
-			"addq %c[slots](%[node]), %%rax\n\t"                                                 \
+			PCPU_X86_LOAD_CPU("%c[fast_slots](%[node])", "5f")                                   \
+			PCPU_X86_FIND_SLOT("%[node]")                                                        \
 			"leaq 8(%%rax, %[stat], 8), %[at]\n\t"                                               \
 			"movq (%[at]), %[sum]\n\t"                                                           \
 			"nop\n\t"                                                                            \
-			"addq %[amount], %[sum]\n\t" PCPU_X86_DELAY "movq %[sum], (%[at])\n"                 \
-			"2:\n\t" PCPU_X86_DISARM "movq %c[epoch](%[node]), %[sum]\n\t"                       \
-			"cmpq (%%rax), %[sum]\n" PCPU_X86_NODE_FAILED "6:\n\t"                               \
+			"addq %[amount], %[sum]\n\t"                                                         \
+			PCPU_X86_DELAY                                                                       \
+			"movq %[sum], (%[at])\n"                                                             \
+			"2:\n\t"                                                                             \
+			PCPU_X86_DISARM                                                                      \
+			"movq %c[epoch](%[node]), %[sum]\n\t"                                                \
+			"cmpq (%%rax), %[sum]\n"                                                             \
+			PCPU_X86_NODE_FAILED                                                                 \
+			"6:\n\t"                                                                             \
 			: "=@ccne"(unnoticed), "=&a"(slot), [sum] "=&r"(pcpu_sum), [at] "=&r"(pcpu_at)       \
 			: [node] "r"(fast), [off] "r"(PCPU_X86_OFFSET), [stat] "r"((uint64_t)(index)),       \
-			  [amount] "er"((int64_t)(n)), PCPU_X86_NODE_FIELDS                                  \
+			  [amount] "er"((int64_t)(n)),                                                       \
+			  [slots] "i"(offsetof(struct pcpu_node_fast, slots)),                               \
+			  [stride] "i"(offsetof(struct pcpu_node_fast, stride)),                             \
+			  [fast_slots] "i"(offsetof(struct pcpu_node_fast, fast_slots)),                     \
+			  [epoch] "i"(offsetof(struct pcpu_node_fast, epoch))                                \
 			: "memory");                                                                         \
 	} while (0)
 
@@ -195,9 +212,9 @@ PCPU_END_DECLS
 /*
  * Add n to `value`, a word in a slot of `cpu`, without a look at the epoch:
  *
- *	     A.rseq_cs = &descriptor
+ *		A.rseq_cs = &descriptor
  *	start:	if (A.cpu_id != cpu) goto moved
- *	     value += n				the commit
+ *		value += n					the commit
  *	end:
  *
  * Leaves for `moved` with nothing done when this thread runs elsewhere by now, or was interrupted. The word's
@@ -205,13 +222,16 @@ PCPU_END_DECLS
  */
 #define PCPU_X86_NODE_ADD_AT(value, cpu, n, moved)                                                           \
 	__asm__ goto(                                                                                        \
-		PCPU_X86_SECTION_BEGIN("%l[" #moved "]") /* */                                               \
+		PCPU_X86_SECTION_BEGIN("%l[" #moved "]")                                                     \
 		"cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[id]\n\t"                                           \
 		"jne %l[" #moved "]\n\t"                                                                     \
 		"movq %[word], %%rdx\n\t"                                                                    \
 		"nop\n\t"                                                                                    \
-		"addq %[amount], %%rdx\n\t" PCPU_X86_DELAY "movq %%rdx, %[word]\n"                           \
-		"2:\n\t" PCPU_X86_DISARM                                                                     \
+		"addq %[amount], %%rdx\n\t"                                                                  \
+		PCPU_X86_DELAY                                                                               \
+		"movq %%rdx, %[word]\n"                                                                      \
+		"2:\n\t"                                                                                     \
+		PCPU_X86_DISARM                                                                              \
 		: /* no outputs: compilers before gcc 11 have none here; "memory" says that it is written */ \
 		: [word] "m"(value), [id] "r"(cpu), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n))  \
 		: "rax", "rdx", "memory", "cc"                                                               \
