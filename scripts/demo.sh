@@ -48,5 +48,8 @@ step "One worker per CPU: count /usr/share/doc and /usr/include, show the direct
 step "16 workers: the same, down to depth 1"
 "$build/examples/scan" --interval 0.05 --depth 1 --verify --workers 16
 
+step "A memory budget: tenants under groups under a total, with proof at the end"
+"$build/examples/pool"
+
 step "The cost of an add"
 "$build/bench/bench_counter" --summary

@@ -68,7 +68,7 @@ done
 only_ours() {
 	for header in $headers; do
 		echo "#include <$header>" | gcc -x c -std=c11 -M -I"$root/include" - | tr ' \\' '\n\n' |
-			grep '\.h$' | grep -vE '/pcpu_stat/|/(stddef|stdint|stdint-intn|stdint-uintn|stdc-predef|features|features-time64|libc-header-start|types|typesizes|time64|wchar|wordsize|timesize|long-double|cdefs|stubs|stubs-[0-9a-z]*|stdint-least)\.h$' &&
+			grep '\.h$' | grep -vE '/pcpu_stat/|/(stddef|stdbool|stdint|stdint-intn|stdint-uintn|stdc-predef|features|features-time64|libc-header-start|types|typesizes|time64|wchar|wordsize|timesize|long-double|cdefs|stubs|stubs-[0-9a-z]*|stdint-least)\.h$' &&
 			return 1
 	done
 	return 0

@@ -13,6 +13,7 @@
 #include <pcpu_stat/counter.h>
 #include <pcpu_stat/cpu.h>
 #include <pcpu_stat/export.h>
+#include <pcpu_stat/limit.h>
 #include <pcpu_stat/placement.h>
 #include <pcpu_stat/region.h>
 #include <pcpu_stat/tree.h>

@@ -13,6 +13,7 @@
 #define PCPU_X86_OFFSET pcpu_area_offset
 
 #include <pcpu_stat/counter.h>
+#include <pcpu_stat/limit.h>
 #include <pcpu_stat/arch/x86_64.h>
 
 /* Assembly is laid out by hand, an instruction a line. */
@@ -116,6 +117,69 @@ static inline enum pcpu_x86_outcome pcpu_x86_counter_settle(const struct pcpu_co
 	*carry = (int64_t)(settled - was);
 	*cpu = (uint32_t)id;
 	return (enum pcpu_x86_outcome)outcome;
+}
+
+/*
+ * Close a limit's slot: no charge or uncharge uses it until it is opened again, and only with a generation
+ * younger than @generation. Returns false, with the slot as it was, when aborted, not on @cpu, or when the
+ * slot has seen a younger one; else *total is what the slot has charged, which stands still from here on.
+ */
+static inline bool pcpu_x86_limit_close(char *slot, uint32_t cpu, uint64_t generation, int64_t *total)
+{
+	uint64_t sum;
+	uint32_t failed = 1;
+
+	__asm__ volatile(
+		PCPU_X86_SECTION_BEGIN("5f") /* */
+		"cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[cpu]\n\t"
+		"jne 5f\n\t"
+		"cmpq 8(%[slot]), %[generation]\n\t"
+		"jb 5f\n\t"
+		"movq (%[slot]), %[sum]\n\t"
+		"movq %[generation], 8(%[slot])\n\t" PCPU_X86_DELAY "movq $0, 24(%[slot])\n"
+		"2:\n\t"
+		"xorl %[failed], %[failed]\n"
+		"5:\n\t" PCPU_X86_DISARM
+		: [sum] "=&r"(sum), [failed] "+&r"(failed)
+		: [slot] "r"(slot), [off] "r"(PCPU_X86_OFFSET), [cpu] "r"(cpu), [generation] "r"(generation)
+		: "rax", "rcx", "memory", "cc");
+	if (failed)
+		return false;
+	*total = (int64_t)sum;
+	return true;
+}
+
+/*
+ * Open a closed slot in @epoch with the ceiling that @generation granted, and add @n to its total at once.
+ * Returns false when aborted, not on @cpu, when the limit has left that epoch or the slot has seen this
+ * generation. The slot may be open then, or closed as if it had been, but nothing was added.
+ */
+static inline bool pcpu_x86_limit_open(const struct pcpu_limit *l, char *slot, uint32_t cpu, uint64_t epoch,
+				       int64_t ceiling, uint64_t generation, int64_t n)
+{
+	uint32_t failed = 1;
+
+	__asm__ volatile(PCPU_X86_SECTION_BEGIN("5f") /* */
+			 "cmpl %%fs:" PCPU_X86_CPU_ID "(%[off]), %[cpu]\n\t"
+			 "jne 5f\n\t"
+			 "cmpq %c[at_epoch](%[lim]), %[epoch]\n\t"
+			 "jne 5f\n\t"
+			 "cmpq 8(%[slot]), %[generation]\n\t"
+			 "jbe 5f\n\t"
+			 "movq (%[slot]), %%rax\n\t"
+			 "addq %[amount], %%rax\n\t"
+			 "movq %[ceiling], 16(%[slot])\n\t"
+			 "movq %[generation], 8(%[slot])\n\t"
+			 "movq %[epoch], 24(%[slot])\n\t" PCPU_X86_DELAY "movq %%rax, (%[slot])\n"
+			 "2:\n\t"
+			 "xorl %[failed], %[failed]\n"
+			 "5:\n\t" PCPU_X86_DISARM
+			 : [failed] "+&r"(failed)
+			 : [lim] "r"(l), [slot] "r"(slot), [off] "r"(PCPU_X86_OFFSET), [cpu] "r"(cpu),
+			   [epoch] "r"(epoch), [ceiling] "r"(ceiling), [generation] "r"(generation),
+			   [amount] "er"(n), [at_epoch] "i"(offsetof(struct pcpu_limit, epoch))
+			 : "rax", "rcx", "memory", "cc");
+	return !failed;
 }
 
 /*

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* membarrier: what the kernel has, and the calls. */
+#define _GNU_SOURCE
 #include "cpu/fence.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cpu/topology.h"
 
 /* Kernel: uapi/linux/membarrier.h; repeated since older headers lack the last two. */
 #define QUERY				0
@@ -57,4 +63,27 @@ bool pcpu_fence_process(void)
 bool pcpu_fence_sections(void)
 {
 	return fence(PCPU_FENCE_RSEQ, PRIVATE_EXPEDITED_RSEQ, REGISTER_PRIVATE_EXPEDITED_RSEQ);
+}
+
+/* The kernel's masks, not the C library's: those end at 1024 CPUs. */
+#define BITS_PER_LONG (8 * sizeof(unsigned long))
+
+bool pcpu_fence_sections_by_visit(unsigned cpus)
+{
+	unsigned long before[PCPU_MAX_SLOTS / BITS_PER_LONG], here[PCPU_MAX_SLOTS / BITS_PER_LONG];
+	int saved = errno;
+	long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(before), before);
+	bool ok = bytes > 0;
+
+	for (unsigned cpu = 0; ok && cpu < cpus && cpu < PCPU_MAX_SLOTS; cpu++) {
+		memset(here, 0, sizeof(here));
+		here[cpu / BITS_PER_LONG] = 1UL << cpu % BITS_PER_LONG;
+		/* EINVAL: offline, or outside of our cpuset. */
+		if (syscall(SYS_sched_setaffinity, 0, sizeof(here), here) < 0 && errno != EINVAL)
+			ok = false;
+	}
+	if (bytes > 0 && syscall(SYS_sched_setaffinity, 0, (size_t)bytes, before) < 0)
+		ok = false;
+	errno = saved;
+	return ok;
 }

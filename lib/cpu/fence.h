@@ -28,4 +28,11 @@ bool pcpu_fence_process(void);
 /* The same, and restartable sections in flight are aborted. */
 bool pcpu_fence_sections(void);
 
+/*
+ * The same again, without membarrier: the calling thread goes to each of the first @cpus CPUs and back, so
+ * that whatever ran there was preempted. Milliseconds; for programs that were denied membarrier after they
+ * started. CPUs that the system does not let this thread on count as not used by this process.
+ */
+bool pcpu_fence_sections_by_visit(unsigned cpus);
+
 #endif /* PCPU_LIB_CPU_FENCE_H */

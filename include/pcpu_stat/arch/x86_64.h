@@ -238,4 +238,52 @@ PCPU_END_DECLS
 		: "rax", "rdx", "memory", "cc"                                                               \
 		: moved)
 
+/*
+ * A limit's section (L the limit). A slot is {total, generation, ceiling, epoch}; ceiling - total is the stock:
+ *
+ *	     slot = L + L.slots + cpu * L.stride
+ *	     if (slot.epoch != L.epoch) goto slow	the stock was taken back, or there is none
+ *	     if (slot.ceiling - slot.total < n) goto slow	unsigned: also n < 0
+ *	     slot.total += n				the commit
+ *
+ * and to uncharge, with L.batch - stock in place of the stock, slot.total -= n. Leaves for `slow` when nothing
+ * was done, for whatever reason. (r8 and not rdx: the third argument of the calls stays where it is.)
+ */
+#define PCPU_X86_LIMIT_SECTION(l, n, compare, change, slow)                                                  \
+	__asm__ goto(PCPU_X86_SECTION_BEGIN("%l[" #slow "]")                                                 \
+			     PCPU_X86_LOAD_CPU("%c[fast_slots](%[lim])", "%l[" #slow "]") /* */              \
+		     "imulq %c[stride](%[lim]), %%rax\n\t"                                                   \
+		     "addq %c[slots](%[lim]), %%rax\n\t"                                                     \
+		     "addq %[lim], %%rax\n\t"                                                                \
+		     "movq (%%rax), %%r8\n\t"                                                                \
+		     "movq %c[epoch](%[lim]), %%rcx\n\t"                                                     \
+		     "cmpq 24(%%rax), %%rcx\n\t"                                                             \
+		     "jne %l[" #slow "]\n\t" compare "cmpq %[amount], %%rcx\n\t"                             \
+		     "jb %l[" #slow "]\n\t" change PCPU_X86_DELAY "movq %%r8, (%%rax)\n"                     \
+		     "2:\n\t" PCPU_X86_DISARM                                                                \
+		     :                                                                                       \
+		     : [lim] "r"(l), [off] "r"(PCPU_X86_OFFSET), [amount] "er"((int64_t)(n)),                \
+		       [slots] "i"(offsetof(struct pcpu_limit, slots)),                                      \
+		       [stride] "i"(offsetof(struct pcpu_limit, stride)),                                    \
+		       [fast_slots] "i"(offsetof(struct pcpu_limit, fast_slots)),                            \
+		       [batch] "i"(offsetof(struct pcpu_limit, batch)),                                      \
+		       [epoch] "i"(offsetof(struct pcpu_limit, epoch))                                       \
+		     : "rax", "rcx", "r8", "memory", "cc"                                                    \
+		     : slow)
+
+/* Charge n from this CPU's stock. The caller has seen pcpu_rseq_offset not to be 0. */
+#define PCPU_X86_LIMIT_CHARGE(l, n, slow)                                                                    \
+	PCPU_X86_LIMIT_SECTION(l, n,                                                                         \
+			       "movq 16(%%rax), %%rcx\n\t"                                                   \
+			       "subq %%r8, %%rcx\n\t",                                                       \
+			       "addq %[amount], %%r8\n\t", slow)
+
+/* Uncharge n into this CPU's stock. */
+#define PCPU_X86_LIMIT_UNCHARGE(l, n, slow)                                                                  \
+	PCPU_X86_LIMIT_SECTION(l, n,                                                                         \
+			       "movq %%r8, %%rcx\n\t"                                                        \
+			       "subq 16(%%rax), %%rcx\n\t"                                                   \
+			       "addq %c[batch](%[lim]), %%rcx\n\t",                                          \
+			       "subq %[amount], %%r8\n\t", slow)
+
 #endif /* PCPU_STAT_ARCH_X86_64_H */
