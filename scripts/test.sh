@@ -73,6 +73,6 @@ scripts/deps.sh build test || {
 	finish
 }
 
-build build-test --buildtype=debugoptimized && run build-test
+build build-test --buildtype=debugoptimized && run build-test --no-suite long
 [ -z "$long" ] || . scripts/test_long.sh
 finish

@@ -11,7 +11,7 @@ have() {
 # Minutes of stress: every program with five times the work, and more random input for the reference.
 PCPU_TEST_SCALE=5
 export PCPU_TEST_SCALE
-run build-test --suite program --timeout-multiplier 10
+run build-test --suite program --suite long --timeout-multiplier 10
 for seed in 1 2 3 $(od -An -N4 -tu4 /dev/urandom); do
 	PCPU_TEST_SEED=$seed
 	export PCPU_TEST_SEED
