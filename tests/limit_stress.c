@@ -327,7 +327,8 @@ static void flow_through(unsigned number, void *arg)
 
 static void across_cpus(int64_t max)
 {
-	struct flow f = {.wanted = scaled(300000), .max = max};
+	/* The fewer fit, the more often threads must take turns, which is slow where CPUs are shared. */
+	struct flow f = {.wanted = scaled(max < 300 ? 200 * max : 300000), .max = max};
 	struct pcpu_limit *root = make(NULL, max, 64);
 
 	the_limit = make(root, PCPU_LIMIT_MAX, 64);

@@ -12,7 +12,7 @@
  * Bounded: two actors with so many calls, passes, thaws and refills each; what would need more is not looked at.
  * Each call of the second beside charges and uncharges of the first:
  *
- * VARIANTS: REFUSED ROOT DRAIN MAX CHARGE
+ * VARIANTS: CHARGE DRAIN MAX ROOT REFUSED
  *
  * MUTANTS: NO_FENCE NO_RECHECK NO_INVALIDATE NO_GENERATION NO_PASS NO_CLOSE
  *
@@ -48,8 +48,7 @@
 #else
 #undef SECOND_CHARGES
 #define SECOND_CHARGES true
-#undef CALLS
-#define CALLS(me)      1
+#define NO_STOPS
 #endif
 
 #define BATCH	 2
@@ -453,7 +452,11 @@ inline set_max(m)
 proctype actor(bit me)
 {
 	byte c, k, ops, view, view_epoch, old_at, begun;
+#ifdef NO_STOPS
+	byte passes, thaws, refills = 1; /* two that charge, and stocks are there or not */
+#else
 	byte passes = 1, thaws = 1, refills = 1;
+#endif
 	short seen, seen_given, stock, more;
 	byte held_leaf, held_root;
 	bool fits, stale, done, refused, at_root, refuses_leaf, refuses_root, is_quiet;
