@@ -28,6 +28,15 @@ for header in $headers; do
 				pcpu_counter_inc(&other);
 				pcpu_counter_dec(&other);
 			}
+			#elif defined(PCPU_LIMIT_MAX)
+			void use(struct pcpu_limit *limit, int64_t n);
+			void use(struct pcpu_limit *limit, int64_t n)
+			{
+				if (pcpu_limit_try_charge(limit, n, NULL))
+					pcpu_limit_uncharge(limit, n);
+				pcpu_limit_charge(limit, 1);
+				pcpu_limit_uncharge(limit, PCPU_LIMIT_MAX);
+			}
 			#else
 			extern int nothing;
 			#endif

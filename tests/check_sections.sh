@@ -83,4 +83,15 @@ add_is_straight() {
 	! grep -E '^(call|lock|syscall|xchg +%[a-z]+,.*\(|cmpxchg)' "$scratch/add"
 }
 ok "I5: add calls nothing and locks nothing up to its return" add_is_straight
+
+# The same for charging within the stock.
+charge_is_straight() {
+	instructions "$1" | sed '/^ret/q' >"$scratch/charge"
+	cat "$scratch/charge"
+	[ -s "$scratch/charge" ] || return 1
+	! grep -E '^(call|lock|syscall|xchg +%[a-z]+,.*\(|cmpxchg)' "$scratch/charge"
+}
+for call in pcpu_limit_try_charge pcpu_limit_charge pcpu_limit_uncharge; do
+	ok "I5: $call calls nothing and locks nothing within the stock" charge_is_straight $call
+done
 finish

@@ -20,7 +20,11 @@ exports_all() {
 		pcpu_region_close pcpu_counter_init pcpu_counter_destroy pcpu_counter_add pcpu_counter_sub \
 		pcpu_counter_inc pcpu_counter_dec pcpu_counter_read pcpu_counter_sum pcpu_counter_read_positive \
 		pcpu_counter_sum_positive pcpu_counter_error pcpu_counter_compare pcpu_counter_set \
-		pcpu_counter_drain pcpu_counter_set_batch pcpu_counter_add_slow pcpu_rseq_offset; do
+		pcpu_counter_drain pcpu_counter_set_batch pcpu_counter_add_slow pcpu_rseq_offset \
+		pcpu_limit_create pcpu_limit_open pcpu_limit_destroy pcpu_limit_close pcpu_limit_try_charge \
+		pcpu_limit_charge pcpu_limit_uncharge pcpu_limit_set_max pcpu_limit_usage pcpu_limit_peak \
+		pcpu_limit_reset_peak pcpu_limit_failures pcpu_limit_underflows pcpu_limit_drain \
+		pcpu_limit_try_charge_slow pcpu_limit_charge_slow pcpu_limit_uncharge_slow; do
 		nm -D --defined-only "$1" | grep -q " $name\(@@.*\)\?\$" || { echo "missing: $name"; return 1; }
 	done
 }
