@@ -525,6 +525,67 @@ static void signals(void)
 	tap_ok(taken(root) == 0 && pcpu_limit_underflows(the_limit) == 0, "signals: nothing left");
 }
 
+/* ---- threads killed at any instruction: the books hold, and nobody waits for the dead ---- */
+
+#if defined(__GLIBC__) && !PCPU_SANITIZED && !defined(__SANITIZE_ADDRESS__)
+#define PLAIN_THREADS true
+#else
+#define PLAIN_THREADS false
+#endif
+
+static void end_thread(int signal)
+{
+	(void)signal;
+	syscall(SYS_exit, 0); /* this thread alone, without a word to anybody */
+}
+
+static void until_killed(unsigned number, void *arg)
+{
+	(void)arg;
+	for (uint64_t random = number + 21;;) {
+		int64_t n = (int64_t)(next_random(&random) % 90) + 1;
+
+		if (pcpu_limit_try_charge(the_limit, n, NULL))
+			pcpu_limit_uncharge(the_limit, n);
+		if (next_random(&random) % 16 == 0)
+			pcpu_limit_drain(the_limit);
+	}
+}
+
+static void killed(void)
+{
+	static struct crew crew;
+	struct sigaction action = {.sa_handler = end_thread};
+	struct pcpu_limit *root = make(NULL, 150, 64);
+	long wrong = 0, rounds = scaled(300);
+	int64_t dead = 0;
+
+	the_limit = make(root, 150, 64);
+	sigaction(SIGUSR2, &action, NULL);
+	for (long i = 0; i < rounds; i++) {
+		int64_t usage;
+
+		crew_start(&crew, 3, until_killed, NULL);
+		usleep(100 + (unsigned)i % 50);
+		for (unsigned k = 0; k < crew.n; k++)
+			pthread_kill(crew.members[k].thread, SIGUSR2);
+		crew_wait(&crew);
+		/* What the dead had charged stays charged; the rest is there to the last unit. */
+		usage = pcpu_limit_usage(root);
+		wrong += usage < 0 || usage > 150 || pcpu_limit_usage(the_limit) != usage;
+		wrong += usage < 150 && !pcpu_limit_try_charge(the_limit, 150 - usage, NULL);
+		wrong += pcpu_limit_try_charge(the_limit, 1, NULL);
+		dead += usage;
+		pcpu_limit_uncharge(the_limit, 150);
+		pcpu_limit_drain(root);
+		wrong += taken(root) != 0 || pcpu_limit_underflows(the_limit) != 0;
+	}
+	tap_ok(wrong == 0, "killed threads: %ld wrong in %ld rounds, %lld units died charged", wrong, rounds,
+	       (long long)dead);
+	unmake(the_limit);
+	unmake(root);
+}
+
 /* ---- forks at any moment: what the child inherits is whole ---- */
 
 static int64_t upper;
@@ -734,6 +795,9 @@ int main(int argc, char **argv)
 	ended_threads();
 	brim(true);
 	signals();
+	/* Others keep books of their own about threads. */
+	if (PLAIN_THREADS)
+		killed();
 	forks();
 	sandbox();
 	return tap_done();
